@@ -123,7 +123,7 @@ def _packages(command: str) -> Sequence[Any]:
     from dra_spawner.fit import fit_arguments
     from dra_spawner.history_commands import history_arguments
     from dra_spawner.rehearsal_commands import rehearse_arguments
-    from dra_spawner.replay import simulate_arguments
+    from dra_spawner.replay import replay_arguments
     from dra_spawner.uninstall import uninstall_arguments
 
     return (
@@ -133,7 +133,7 @@ def _packages(command: str) -> Sequence[Any]:
         check_arguments,
         doctor_arguments,
         history_arguments,
-        simulate_arguments,
+        replay_arguments,
         rehearse_arguments,
         uninstall_arguments,
     )

@@ -1,4 +1,4 @@
-"""Reads a description of kinds of nodes, which is the file of ``dra-spawner simulate``."""
+"""Reads a description of kinds of nodes, which is the file of ``dra-spawner replay``."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "profiles:\n"
         f"  A hub with DRASpawner publishes its profiles in the ConfigMap {names.SHAPES_CONFIG_MAP} when it starts.\n"
         "\n"
-        "nodes (--nodes, YAML; the file of `dra-spawner simulate`):\n"
+        "nodes (--nodes, YAML; the file of `dra-spawner replay`):\n"
         "  nodes:\n"
         "    - {name: a100-8, slots: 8, lead_minutes: [6, 8, 9], image_minutes: 2, max_nodes: 40,\n"
         "       starts_per_minute: 5, labels: {hub.jupyter.org/node-pool: a100}}\n"

@@ -1,4 +1,4 @@
-"""The description of a cluster for ``dra-spawner simulate`` and ``rehearse``: kinds of nodes, classes, calendar."""
+"""The description of a cluster for ``dra-spawner replay`` and ``rehearse``: kinds of nodes, classes, calendar."""
 
 from __future__ import annotations
 

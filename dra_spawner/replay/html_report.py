@@ -1,4 +1,4 @@
-"""The report of ``dra-spawner simulate`` as one page without scripts and external files."""
+"""The report of ``dra-spawner replay`` as one page without scripts and external files."""
 
 from __future__ import annotations
 

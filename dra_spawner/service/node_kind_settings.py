@@ -53,7 +53,7 @@ def _node_kind(reader: SettingsReader) -> NodeKind | None:
     image = reader.number("image_minutes", 0, 0, _A_WEEK)
     max_nodes = reader.whole_number("max_nodes", 0, 0, _MAX_NODES) if reader.value("max_nodes") is not None else None
     starts = reader.number("starts_per_minute", 0, 0.01, 10_000)
-    # These are for `dra-spawner simulate`, which reads the same form.
+    # These are for `dra-spawner replay`, which reads the same form.
     unneeded, price = reader.number("unneeded_minutes", 10, 0, _A_WEEK), reader.number("price", 0, 0, _MAX_PRICE)
     profiles, labels = reader.texts("profiles"), reader.text_map("labels")
     reader.refuse_other_keys()

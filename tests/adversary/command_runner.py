@@ -119,7 +119,7 @@ def _serve() -> None:
     import dra_spawner.fit.fit_command
     import dra_spawner.fit.utilization_command
     import dra_spawner.history_commands.import_command
-    import dra_spawner.replay.simulate_command  # noqa: F401
+    import dra_spawner.replay.replay_command  # noqa: F401
 
     # Garbage collection in a fork would copy all that was imported.
     gc.collect()

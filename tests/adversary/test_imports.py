@@ -1,4 +1,4 @@
-"""Hostile files for `dra-spawner history import` and `dra-spawner simulate`: one sentence, and bounded memory and time."""
+"""Hostile files for `dra-spawner history import` and `dra-spawner replay`: one sentence, and bounded memory and time."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "api/placements": {"shape": "{}", "namespace": "{}", "pod": "{}"},
     "api/placeholders/resume": {"name": "{}"},
     "api/rehearsals": {"line": "3 of {} at 17:00"},
-    "api/simulations": {"profile": "{}", "servers": 1},
+    "api/what-if": {"profile": "{}", "servers": 1},
     "api/calendar-entries": {"name": "{}", "profile": "{}"},
 }
 

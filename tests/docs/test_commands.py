@@ -50,7 +50,7 @@ NOT_HERE: Final = {
     "history": "it needs a database with a history; tests/history_commands does",
     "fit": "it needs files of a cluster; tests/fit does",
     "utilization": "it needs files of a cluster; tests/fit does",
-    "simulate": "it needs a trace; tests/replay does",
+    "replay": "it needs a trace; tests/replay does",
 }
 """Commands of dra-spawner that are parsed here and run elsewhere."""
 

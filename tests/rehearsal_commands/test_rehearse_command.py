@@ -94,7 +94,7 @@ def test_what_is_assumed_without_a_description(run: Run) -> None:
 
 
 def test_a_description_of_nodes(run: Run, tmp_path: Path) -> None:
-    """As `dra-spawner simulate` reads it: 3 more nodes of the pool, one minute after the other, then 2 of the other kind."""
+    """As `dra-spawner replay` reads it: 3 more nodes of the pool, one minute after the other, then 2 of the other kind."""
     (tmp_path / "nodes.yaml").write_text(NODES)
     code, found = verdict(run, "48 of gpu-slice tomorrow at 17:00", "--nodes", str(tmp_path / "nodes.yaml"))
     assert code == 0

@@ -1,4 +1,4 @@
-"""The report of ``dra-spawner simulate``: contents of the page, and that foreign names stay text."""
+"""The report of ``dra-spawner replay``: contents of the page, and that foreign names stay text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 def report(capsys: pytest.CaptureFixture[str], files: tuple[str, str], *more: str) -> str:
     path = Path(files[0]).parent / "report.html"
-    code = main(["simulate", *files, "--report", str(path), *more])
+    code = main(["replay", *files, "--report", str(path), *more])
     captured = capsys.readouterr()
     assert (code, captured.err) == (0, "")
     return path.read_text()
@@ -115,7 +115,7 @@ def test_the_page_has_policies_settings_and_method(capsys: pytest.CaptureFixture
 
 
 def _json(capsys: pytest.CaptureFixture[str], files: tuple[str, str], *more: str) -> str:
-    assert main(["simulate", *files, "--format", "json", *more]) == 0
+    assert main(["replay", *files, "--format", "json", *more]) == 0
     return capsys.readouterr().out
 
 
@@ -195,7 +195,7 @@ def test_rows_that_were_left_out_are_listed(capsys: pytest.CaptureFixture[str], 
     trace = Path(files[0])
     trace.write_text(trace.read_text() + "".join(f"2026-11-05T00:{minute:02}:00Z,<i>\n" for minute in range(30)))
     path = trace.parent / "report.html"
-    assert main(["simulate", *files, "--report", str(path), "--skip-bad", "--policy", "none"]) == 0
+    assert main(["replay", *files, "--report", str(path), "--skip-bad", "--policy", "none"]) == 0
     capsys.readouterr()
     page = path.read_text()
     assert unescape(page).count("has the profile '<i>'") == 10
@@ -212,14 +212,14 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(
     capsys: pytest.CaptureFixture[str], files: tuple[str, str], tmp_path: Path
 ) -> None:
     for file, problem in ((tmp_path, "is a directory"), (tmp_path / "none" / "r.html", "its directory does not exist")):
-        code = main(["simulate", *files, "--report", str(file)])
+        code = main(["replay", *files, "--report", str(file)])
         captured = capsys.readouterr()
         assert (code, captured.out) == (2, "")
-        assert captured.err.startswith(f"dra-spawner simulate: {file}: ")
+        assert captured.err.startswith(f"dra-spawner replay: {file}: ")
         assert problem in captured.err
     full = Path("/dev/full")
     if full.exists():
-        assert main(["simulate", *files, "--policy", "none", "--report", str(full)]) == 2
+        assert main(["replay", *files, "--policy", "none", "--report", str(full)]) == 2
         assert "cannot be written: No space left on device" in capsys.readouterr().err
 
 

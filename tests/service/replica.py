@@ -37,9 +37,9 @@ from dra_spawner.service.http import (
     rehearsal_handler,
     resume_handler,
     setting_handlers,
-    simulation_handler,
     steering_pages,
     timeline_handler,
+    what_if_handler,
 )
 from dra_spawner.service.http.addresses import Address
 from dra_spawner.service.http.limited_server import LimitedServer
@@ -230,7 +230,7 @@ OPEN = (
     ("placeholders/{name}", open_to_all(order_handlers.EvictionHandler)),
     ("placeholders/{name}/reservation", open_to_all(order_handlers.ReleaseHandler)),
     ("resume", open_to_all(resume_handler.ResumeHandler)),
-    ("simulations", open_to_all(simulation_handler.SimulationsHandler)),
+    ("what-if", open_to_all(what_if_handler.WhatIfHandler)),
     ("rehearsals", open_to_all(rehearsal_handler.RehearsalsHandler)),
     ("status", open_to_all(handlers.StatusHandler)),
 )

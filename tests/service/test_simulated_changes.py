@@ -15,7 +15,7 @@ GPU = shape(WHOLE)
 
 
 async def ask(service: Replica, **question: Any) -> tuple[int, Any]:
-    return (await service.send("POST", "simulations", {"profile": "gpu-whole", **question}))[:2]
+    return (await service.send("POST", "what-if", {"profile": "gpu-whole", **question}))[:2]
 
 
 @pytest.mark.promise("A what-if question is answered without a change of the cluster.")

@@ -107,7 +107,7 @@ class CalendarPage(SteeringPage):
 
 
 class WhatIfPage(SteeringPage):
-    """``GET what-if``: a form for ``POST api/simulations``."""
+    """``GET what-if``: a form for ``POST api/what-if``."""
 
     @endpoint("Page: what if more users came, or nodes came or went.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:

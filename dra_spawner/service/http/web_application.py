@@ -31,8 +31,8 @@ from dra_spawner.service.http.openapi_handler import OpenApiHandler
 from dra_spawner.service.http.placement_handler import PlacementsHandler
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.resume_handler import ResumeHandler
-from dra_spawner.service.http.simulation_handler import SimulationsHandler
 from dra_spawner.service.http.timeline_handler import TimelineHandler, TimelinePage
+from dra_spawner.service.http.what_if_handler import WhatIfHandler
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["ADDRESSES", "web_application"]
@@ -65,7 +65,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/audit", setting_handlers.AuditHandler),
     ("api/placements", PlacementsHandler),
     ("api/rehearsals", RehearsalsHandler),
-    ("api/simulations", SimulationsHandler),
+    ("api/what-if", WhatIfHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),
     ("api/misses", MissesHandler),

@@ -34,7 +34,7 @@ function show(found) {
 form?.addEventListener("submit", async (event) => {
   event.preventDefault();
   try {
-    show(await ask("POST", "api/simulations", questionOf(new FormData(form))));
+    show(await ask("POST", "api/what-if", questionOf(new FormData(form))));
   } catch (error) {
     box.replaceChildren(line("p", error.message, "unknown"));
   }

@@ -1,4 +1,4 @@
-"""The command line of ``dra-spawner simulate``."""
+"""The command line of ``dra-spawner replay``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _POLICIES = ("none", "forecast", "fixed:equal")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``simulate`` to the commands of ``dra-spawner``."""
+    """Add ``replay`` to the commands of ``dra-spawner``."""
     command = commands.add_parser(
-        "simulate",
+        "replay",
         help="compare placeholder policies on recorded launches",
         description="Replay recorded launches in virtual time, once for each policy, through the code that the\n"
         "service runs, and compare: how many users would have found a warm placeholder, how many placeholders\n"
         "would have been idle, how many nodes would have been started. It needs no cluster.",
         epilog="examples:\n"
-        "  dra-spawner simulate launches.csv cluster.yaml\n"
-        "  dra-spawner simulate launches.csv.gz cluster.yaml --policy fixed:20 --policy z2jh:20 --policy forecast\n"
-        "  dra-spawner simulate launches.csv cluster.yaml --policy forecast:hit_rate=0.98 --learn-days 28\n"
-        "  dra-spawner simulate launches.csv cluster.yaml --calendar courses.ics\n"
-        "  dra-spawner simulate launches.csv cluster.yaml --learn-days 28 --report report.html\n"
+        "  dra-spawner replay launches.csv cluster.yaml\n"
+        "  dra-spawner replay launches.csv.gz cluster.yaml --policy fixed:20 --policy z2jh:20 --policy forecast\n"
+        "  dra-spawner replay launches.csv cluster.yaml --policy forecast:hit_rate=0.98 --learn-days 28\n"
+        "  dra-spawner replay launches.csv cluster.yaml --calendar courses.ics\n"
+        "  dra-spawner replay launches.csv cluster.yaml --learn-days 28 --report report.html\n"
         "\n"
         "trace (CSV, its first row names the columns; or an export of dra-spawner history):\n"
         "  time        with a time zone, like 2026-11-24T17:00:31+01:00; or minute_utc\n"
@@ -107,7 +107,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--unannounced", action="store_true", help="keep the classes of the description out of the calendar"
     )
-    command.set_defaults(run=_simulate)
+    command.set_defaults(run=_run)
 
 
 def _whole(text: str) -> int:
@@ -116,10 +116,10 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _simulate(options: argparse.Namespace) -> int:
-    from dra_spawner.replay.simulate_command import SimulateOptions, run_simulate
+def _run(options: argparse.Namespace) -> int:
+    from dra_spawner.replay.replay_command import ReplayOptions, run_replay
 
-    asked = SimulateOptions(
+    asked = ReplayOptions(
         trace=options.trace,
         cluster=options.cluster,
         policies=tuple(options.policies) or _POLICIES,
@@ -132,4 +132,4 @@ def _simulate(options: argparse.Namespace) -> int:
         without_classes=options.unannounced,
         report=options.report,
     )
-    return run_simulate(asked, sys.stdout, sys.stderr)
+    return run_replay(asked, sys.stdout, sys.stderr)

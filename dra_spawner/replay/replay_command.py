@@ -1,4 +1,4 @@
-"""``dra-spawner simulate``: reads the input, replays, and prints the results."""
+"""``dra-spawner replay``: reads the input, replays, and prints the results."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from dra_spawner.replay.trace_reader import LONGEST_GAP, TraceRows, read_trace
 from dra_spawner.replay.traces import Trace
 from dra_spawner.reports.printable import printable
 
-__all__ = ["SimulateOptions", "run_simulate"]
+__all__ = ["ReplayOptions", "run_replay"]
 
 _SKIPPED_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class SimulateOptions:
+class ReplayOptions:
     """Options of the command line."""
 
     trace: str
@@ -65,7 +65,7 @@ class SimulateOptions:
     defaults: DemandSettings = field(default_factory=DemandSettings)
 
 
-def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> int:
+def run_replay(options: ReplayOptions, output: TextIO, messages: TextIO) -> int:
     """Replay the trace with each policy, print, and write the report.
 
     Returns
@@ -88,13 +88,13 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
         _check_classes(options, cluster, rows)
     except (InputError, ValueError) as error:
         progress.clear()
-        messages.write(f"dra-spawner simulate: {error}\n")
+        messages.write(f"dra-spawner replay: {error}\n")
         return 2
     finally:
         progress.clear()
     _report_skipped(rows, messages)
     for problem in problems:
-        messages.write(f"dra-spawner simulate: {problem}\n")
+        messages.write(f"dra-spawner replay: {problem}\n")
     answers: list[JsonObject] = []
     reports: list[KindReport] = []
     for number, kind in enumerate(cluster.kinds):
@@ -146,7 +146,7 @@ def _kind_report(
 
 
 def _write_report(
-    options: SimulateOptions, cluster: ClusterFile, kinds: Sequence[KindReport], notes: Sequence[str], messages: TextIO
+    options: ReplayOptions, cluster: ClusterFile, kinds: Sequence[KindReport], notes: Sequence[str], messages: TextIO
 ) -> int:
     shown = notes[:_SKIPPED_SHOWN]
     more = (f"and {len(notes) - len(shown):,} more",) if len(notes) > len(shown) else ()
@@ -162,7 +162,7 @@ def _write_report(
         Path(options.report).write_text(html_report(kinds, facts), "utf-8", "replace")
     except OSError as error:
         messages.write(
-            f"dra-spawner simulate: {InputError(options.report, 0, '', f'cannot be written: {error.strerror}')}\n"
+            f"dra-spawner replay: {InputError(options.report, 0, '', f'cannot be written: {error.strerror}')}\n"
         )
         return 2
     return 0
@@ -191,7 +191,7 @@ def _policies(texts: Sequence[str], settings: DemandSettings) -> tuple[NamedPoli
 
 
 def _events(
-    options: SimulateOptions, cluster: ClusterFile, rows: TraceRows
+    options: ReplayOptions, cluster: ClusterFile, rows: TraceRows
 ) -> tuple[tuple[Occurrence, ...], tuple[str, ...]]:
     """Occurrences of the iCal files within the trace, and problems of single events."""
     occurrences: list[Occurrence] = []
@@ -217,7 +217,7 @@ async def _calendar(file: str, begins: datetime, ends: datetime, zone: tzinfo) -
     return await read_in_process(await read_file(file), begins, ends, source=file, zone=zone)
 
 
-def _check_classes(options: SimulateOptions, cluster: ClusterFile, rows: TraceRows) -> None:
+def _check_classes(options: ReplayOptions, cluster: ClusterFile, rows: TraceRows) -> None:
     has_lengths = any(each.lengths is not None for each in rows.traces.values())
     if cluster.classes and has_lengths and cluster.durations is None:
         problem = "is missing: the trace has durations of servers, so the servers of classes need durations, too"
@@ -225,7 +225,7 @@ def _check_classes(options: SimulateOptions, cluster: ClusterFile, rows: TraceRo
 
 
 def _scenario(
-    options: SimulateOptions, cluster: ClusterFile, kind: NodeKind, trace: Trace, events: tuple[Occurrence, ...]
+    options: ReplayOptions, cluster: ClusterFile, kind: NodeKind, trace: Trace, events: tuple[Occurrence, ...]
 ) -> Scenario:
     classes = tuple(each for each in cluster.classes if each.profile in kind.profiles or not kind.profiles)
     entries = tuple(each for each in (*cluster.calendar, *events) if each.profile in kind.profiles or not kind.profiles)
@@ -243,7 +243,7 @@ def _scenario(
 
 
 def _results(
-    scenario: Scenario, policies: Sequence[NamedPolicy], options: SimulateOptions, progress: Progress
+    scenario: Scenario, policies: Sequence[NamedPolicy], options: ReplayOptions, progress: Progress
 ) -> Iterator[ReplayResult]:
     last: ReplayResult | None = None
     in_detail = detailed_policies(policies) if options.report else frozenset()
@@ -288,7 +288,7 @@ def _text(kind: NodeKind, scenario: Scenario, results: Sequence[ReplayResult], p
 
 def _report_skipped(rows: TraceRows, messages: TextIO) -> None:
     for each in rows.skipped[:_SKIPPED_SHOWN]:
-        messages.write(f"dra-spawner simulate: skipped: {each}\n")
+        messages.write(f"dra-spawner replay: skipped: {each}\n")
     more = len(rows.skipped) - _SKIPPED_SHOWN
     if more > 0:
-        messages.write(f"dra-spawner simulate: and {more:,} more\n")
+        messages.write(f"dra-spawner replay: and {more:,} more\n")

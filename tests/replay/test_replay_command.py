@@ -1,4 +1,4 @@
-"""``dra-spawner simulate`` from files to figures."""
+"""``dra-spawner replay`` from files to figures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(["simulate", *arguments])
+    code = main(["replay", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -81,7 +81,7 @@ def test_a_description_may_have_fields_of_a_rehearsal() -> None:
         parse_cluster(document)
 
 
-@pytest.mark.promise("`dra-spawner simulate` shows that an announced class waits less.")
+@pytest.mark.promise("`dra-spawner replay` shows that an announced class waits less.")
 def test_an_announced_class_waits_less(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     arguments = (*files, "--policy", "forecast", "--format", "json")
     announced, unannounced = (
@@ -123,10 +123,10 @@ def test_bad_rows_end_the_command_or_are_reported(capsys: pytest.CaptureFixture[
     path.write_text(path.read_text() + "2026-11-03T18:00:00Z,tpu\n")
     code, out, err = run(capsys, *files)
     assert (code, out) == (2, "")
-    assert err.startswith(f"dra-spawner simulate: {path}, line 122: has the profile 'tpu'")
+    assert err.startswith(f"dra-spawner replay: {path}, line 122: has the profile 'tpu'")
     code, out, err = run(capsys, *files, "--skip-bad", "--policy", "none")
     assert code == 0
-    assert err.startswith(f"dra-spawner simulate: skipped: {path}, line 122: has the profile 'tpu'")
+    assert err.startswith(f"dra-spawner replay: skipped: {path}, line 122: has the profile 'tpu'")
     assert out.startswith("gpu: ")
 
 

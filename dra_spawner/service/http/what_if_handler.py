@@ -16,7 +16,7 @@ from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.rehearsals import TooManyRehearsals
 
-__all__ = ["SimulationsHandler"]
+__all__ = ["WhatIfHandler"]
 
 _KEYS: Final = ("profile", "users", "added_nodes", "lost_nodes")
 _MAX_USERS: Final = 1000
@@ -25,8 +25,8 @@ _MAX_KINDS: Final = 5
 _MAX_LOST: Final = 50
 
 
-class SimulationsHandler(PlaceholderHandler):
-    """``POST api/simulations`` with ``{"profile", "users", "added_nodes", "lost_nodes"}``."""
+class WhatIfHandler(PlaceholderHandler):
+    """``POST api/what-if`` with ``{"profile", "users", "added_nodes", "lost_nodes"}``."""
 
     @endpoint(
         "What if: more users of a profile now, more nodes like a present one or of a kind, nodes that are lost.",
