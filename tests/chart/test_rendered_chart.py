@@ -118,6 +118,15 @@ def test_the_image(image: JsonObject, expected: str) -> None:
     assert [each["spec"]["containers"][0]["image"] for each in pods] == [expected, expected]
 
 
+def test_placeholders_may_have_an_image_by_its_digest() -> None:
+    image = f"registry.k8s.io/pause@sha256:{'0' * 64}"
+    config = {"placeholder_image": image}
+    objects = rendered({**IMAGE, "placeholders": {"enabled": True}, "service": {"config": config}})
+    policy = of_kind(objects, "ValidatingAdmissionPolicy", "-makes-pods")
+    allowed = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}["images"]
+    assert (allowed, DRASpawnerService(**config).placeholder_image) == (f"['{image}']", image)
+
+
 def test_the_settings_need_no_role_of_the_chart() -> None:
     objects = rendered({**IMAGE, "placeholders": {"enabled": True}, "rbac": {"create": False}})
     assert of_kind(objects, "ConfigMap", names.SETTINGS_CONFIG_MAP)
