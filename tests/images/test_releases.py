@@ -291,10 +291,23 @@ def test_nothing_is_published_that_was_not_tested_and_the_package_is_last() -> N
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @all_of_them("tag, kind", [("v1.2.0", "--latest"), ("v1.2.0rc3", "--prerelease")])
-def test_a_candidate_is_no_latest_release(tag: str, kind: str) -> None:
+def test_a_candidate_is_no_latest_release_and_each_has_the_digests(tag: str, kind: str, tmp_path: Path) -> None:
+    for name in ("service", "hub"):
+        directory = tmp_path / "parts" / f"image-{name}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "image").write_text(f"ghcr.io/example/{name} {DIGEST} 1.2.0\n")
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
     command = jobs["release"]["steps"][-1]["run"].replace("gh release", "echo")
     created = subprocess.run(
-        ["bash", "-ec", command], env={"TAG": tag}, capture_output=True, text=True, check=True, timeout=240
+        ["bash", "-ec", command],
+        env={"TAG": tag},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
     )
     assert created.stdout.startswith(f"create {tag} {kind} ")
+    assert created.stdout.split()[-1] == "images.txt"
+    digests = (tmp_path / "images.txt").read_text().splitlines()
+    assert digests == [f"ghcr.io/example/{name} {DIGEST} 1.2.0" for name in ("hub", "service")]
