@@ -43,7 +43,7 @@ def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
 
 
 class _Background:
-    """Owner of a hub's background tasks: it cancels and awaits them at the end of the hub.
+    """Owner of a hub's background tasks: it cancels and awaits them at the end of the hub, which it delays by seconds.
 
     The owner is a task itself, as JupyterHub has no hook for its end: it cancels all tasks, and waits for them.
     """
@@ -68,12 +68,17 @@ class _Background:
             each.cancel()
 
     async def _own(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            await asyncio.Event().wait()
+            await loop.create_future()
         finally:
-            self._cancel_tasks()
+            # JupyterHub has cancelled the tasks, too. What runs now is the clean-up of a start that ends with the hub;
+            # the sweep does the rest.
+            end = loop.time() + CLEAN_UP_WAIT_SECONDS
             while self._tasks:
-                await asyncio.wait(self._tasks)
+                if not (await asyncio.wait(self._tasks, timeout=max(end - loop.time(), 0.0)))[0]:
+                    self._cancel_tasks()
+                    await asyncio.wait(self._tasks)
 
 
 def in_background(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:

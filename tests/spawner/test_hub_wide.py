@@ -80,3 +80,33 @@ def test_the_end_of_the_hub_awaits_all_background_work(how: str) -> None:
         await let_pass(3)
 
     run_jumping(scene())
+
+
+def test_a_clean_up_that_begins_at_the_end_of_the_hub_delays_it_by_seconds_only() -> None:
+    async def scene() -> None:
+        loop, cleaned = asyncio.get_running_loop(), list[str]()
+
+        async def clean_up(name: str, seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            cleaned.append(name)
+
+        async def start() -> None:
+            try:
+                await loop.create_future()
+            finally:
+                in_background(clean_up("quick", 1), "quick")
+                in_background(clean_up("slow", 600), "slow")
+
+        started = asyncio.create_task(start())
+        in_background(asyncio.sleep(600), "single")
+        await let_pass(1)
+        others, ends = asyncio.all_tasks() - {asyncio.current_task()}, loop.time() + 10
+        for each in others:
+            each.cancel()
+        await asyncio.wait(others)
+        assert started.done()
+        assert cleaned == ["quick"]
+        assert loop.time() < ends
+        forget_hub()
+
+    run_jumping(scene())
