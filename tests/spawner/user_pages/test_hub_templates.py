@@ -57,6 +57,24 @@ def test_each_template_extends_one_of_this_jupyterhub_with_a_block_that_it_has(n
     assert set(template.blocks) <= set(of_hub.blocks), jupyterhub.__version__
 
 
+def test_the_first_script_of_the_page_of_a_start_is_the_hubs_own():
+    """Programs that read the page take the address of the progress from its first script, as JupyterHub's tests do."""
+    text = (
+        hub_environment()
+        .get_template("spawn_pending.html")
+        .render(
+            user=user_with(server()),
+            static_url=lambda name, **_: name,
+            base_url="/hub/",
+            progress_url="/hub/progress",
+            services=[],
+            parsed_scopes=[],
+        )
+    )
+    body = text[text.index("<body") :]
+    assert body.index("EventSource") < body.index("dra-said", body.index("<script"))
+
+
 def test_the_home_page_shows_devices_and_failures():
     text = home(
         hub_environment(),
