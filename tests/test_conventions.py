@@ -30,9 +30,11 @@ _OF_THE_HUB = frozenset(
     [
         "_ensure_namespace",
         "_make_create_pod_request",
+        "_make_create_pvc_request",
         "_oauth_states",
         "_options_form_default",
         "_render_options_form",
+        "_run_apply_user_options",
         "_service_map",
         "_start_future",
         "_stop_all_reflectors",

@@ -13,7 +13,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
 
-__all__ = ["DIFFERENCES", "ENDINGS", "ENDINGS_OF_THE_HUB", "BasedHub", "outcomes"]
+__all__ = ["DIFFERENCES", "ENDINGS", "ENDINGS_OF_THE_HUB", "BasedHub", "node_for", "outcomes"]
 
 #: Kinds of objects that a start can leave.
 KINDS: Final = (
@@ -109,6 +109,7 @@ c.KubeSpawner.modify_pod_hook = modify
 c.KubeSpawner.after_pod_created_hook = created
 c.KubeSpawner.post_stop_hook = lambda spawner: note(spawner, "post_stop_hook")
 c.KubeSpawner.poll_interval = 1
+c.KubeSpawner.node_selector = {{"for": "everybody"}}
 c.KubeSpawner.http_timeout = 20
 c.KubeSpawner.delete_grace_period = 0
 c.KubeSpawner.storage_pvc_ensure = True
@@ -292,10 +293,15 @@ async def _evicted(ending: Ending) -> None:
     await ending.ended()
 
 
+def node_for(name: str, user: str) -> dict[str, Any]:
+    """A node for the servers of one user, or of everybody."""
+    node = node_manifest(name)
+    node["metadata"].setdefault("labels", {})["for"] = user
+    return node
+
+
 async def _node_lost(ending: Ending) -> None:
-    node = node_manifest("node-b")
-    node["metadata"].setdefault("labels", {})["for"] = ending.user
-    await ending.cluster.publish(node)
+    await ending.cluster.publish(node_for("node-b", ending.user))
     await ending.runs()
     await ending.cluster.remove_node("node-b")
     await ending.cluster.admin.delete(resource_path("v1", "nodes", name="node-b"), missing_ok=True)
@@ -377,7 +383,8 @@ async def outcomes(cluster: ClusterUnderTest, base: type) -> dict[str, dict[str,
         await asyncio.gather(*(run(name, work) for name, work in ENDINGS.items()))
         for name, work in ENDINGS_OF_THE_HUB.items():
             await run(name, work)
+    await cluster.admin.delete(cluster.path("pods"), grace_period_seconds=0)
     for kind in KINDS:
-        await cluster.admin.delete(cluster.path(kind), **({"grace_period_seconds": 0} if kind == "pods" else {}))
+        await cluster.admin.delete(cluster.path(kind))
     await cluster.wait_gone(cluster.path("pods"))
     return found

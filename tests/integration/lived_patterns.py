@@ -110,7 +110,7 @@ async def life(
     if start is not None and start.done() and not start.cancelled():
         found["start"] = error_text(start.exception()) if start.exception() else "runs"
     elif starting.done() and starting.exception():
-        found["start"] = error_text(starting.exception())  # type: ignore[arg-type]
+        found["start"] = error_text(starting.exception())
     found["options"] = spawner.orm_spawner.user_options
     for group, plural in KINDS:
         found[plural] = [_masked(each) for each in await objects(group, plural)]

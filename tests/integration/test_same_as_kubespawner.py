@@ -12,7 +12,7 @@ from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.spawner import DRASpawner
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import node_with, priority_class
-from tests.integration.hub_endings import DIFFERENCES, outcomes
+from tests.integration.hub_endings import DIFFERENCES, node_for, outcomes
 from tests.integration.lived_patterns import life, serving_all
 from tests.spawner import hub_form_patterns
 from tests.spawner.hub_patterns import PATTERNS, Pattern
@@ -59,7 +59,7 @@ async def test_configurations_of_public_hubs(embedded_cluster: ClusterUnderTest,
 
 
 async def test_every_way_in_which_a_start_can_end(cluster: ClusterUnderTest) -> None:
-    await cluster.publish(*node_with("node-a"))
+    await cluster.publish(node_for("node-a", "everybody"))
     kube, dra = [await outcomes(cluster, base) for base in BASES]
     found = [
         f"{name}: {each}" for name in kube for each in differences(DIFFERENCES.get(name, {}), kube[name], dra[name])

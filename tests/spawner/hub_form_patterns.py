@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from jupyterhub_fancy_profiles import setup_ui
+from jupyterhub_fancy_profiles import setup_ui  # type: ignore[import-untyped]
 from tornado import web
 from traitlets import List, Unicode
 
@@ -251,11 +251,11 @@ def binder_mixin(hub: PatternHub) -> type:
 
 @pattern(groups=("course::physics",), options={})
 def attributes_by_group(hub: PatternHub) -> type:
-    class CourseSpawner(hub.base):  # type: ignore[misc,name-defined]
+    class CourseSpawner(hub.base):  # type: ignore[name-defined]
         admin_mounts = List(config=True)
         course = Unicode("none", config=True)
 
-        async def start(self) -> Any:
+        async def start(self: Any) -> Any:
             hub.call("start")
             for group in sorted(each.name for each in self.user.groups):
                 self.course = group.partition("::")[2]
@@ -275,7 +275,7 @@ def attributes_by_group(hub: PatternHub) -> type:
 
 @pattern(form={"profile": ["small"], "projects": ["ID1"], "tasks": ["t"]})
 def a_class_with_more_fields(hub: PatternHub) -> type:
-    class FormSpawner(hub.base):  # type: ignore[misc,name-defined]
+    class FormSpawner(hub.base):  # type: ignore[name-defined]
         def options_from_form(self, formdata: dict[str, list[str]]) -> dict[str, Any]:
             options = self._options_from_form(formdata)
             return {**options, **{name: formdata[name][0] for name in ("projects", "tasks") if name in formdata}}
@@ -291,7 +291,7 @@ def a_class_with_more_fields(hub: PatternHub) -> type:
 
 @pattern(options={})
 def a_class_that_changes_manifests(hub: PatternHub) -> type:
-    class PodSpawner(hub.base):  # type: ignore[misc,name-defined]
+    class PodSpawner(hub.base):  # type: ignore[name-defined]
         async def get_pod_manifest(self) -> Any:
             hub.call("get_pod_manifest")
             pod = await super().get_pod_manifest()
@@ -311,7 +311,7 @@ def a_class_that_changes_manifests(hub: PatternHub) -> type:
 
 @pattern(options={}, saved={"profile": "x"})
 def a_class_with_a_state(hub: PatternHub) -> type:
-    class StateSpawner(hub.base):  # type: ignore[misc,name-defined]
+    class StateSpawner(hub.base):  # type: ignore[name-defined]
         own = ""
 
         def get_state(self) -> dict[str, Any]:
@@ -331,7 +331,7 @@ def a_class_with_a_state(hub: PatternHub) -> type:
 
 @pattern(form={"profile": ["small"]})
 def a_class_with_its_own_profiles(hub: PatternHub) -> type:
-    class ProfileSpawner(hub.base):  # type: ignore[misc,name-defined]
+    class ProfileSpawner(hub.base):  # type: ignore[name-defined]
         async def _render_options_form_dynamically(self, current_spawner: Any) -> Any:
             hub.call("_render_options_form_dynamically")
             return await super()._render_options_form_dynamically(current_spawner)
