@@ -43,6 +43,7 @@ LONG: Final = {
     "browser/test_demo.py::test_an_existing_cluster_is_used_instead": "half a minute of a second kind of demo",
     "chart/test_whole_chart.py::test_two_hubs_in_one_namespace_and_a_third_elsewhere": "half a minute for each hub more",
     "integration/test_documented_claims.py::test_every_documented_claim_gets_its_devices[real]": "as embedded",
+    "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[embedded]": "as on the real cluster",
     "node/test_handovers.py::test_a_restart_in_the_middle_of_a_handover": "restarts of kubelet, driver and node, one by one",
     "node/test_healing.py::test_a_claim_that_the_kubelet_loses": "a minute of kubelet's own retries",
     "node/test_readiness.py::test_an_image_is_removed_and_comes_back": "a minute of kubelet's own reports",
