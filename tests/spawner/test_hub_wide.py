@@ -98,7 +98,7 @@ def test_a_clean_up_that_begins_at_the_end_of_the_hub_delays_it_by_seconds_only(
                 in_background(clean_up("slow", 600), "slow")
 
         started = asyncio.create_task(start())
-        in_background(asyncio.sleep(600), "single")
+        in_background(clean_up("cancelled", 600), "single")
         await let_pass(1)
         others, ends = asyncio.all_tasks() - {asyncio.current_task()}, loop.time() + 10
         for each in others:
