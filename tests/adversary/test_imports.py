@@ -56,7 +56,7 @@ def test_compressed_files(runner: CommandRunner, tmp_path: Path, content: Callab
     cluster.write_text(_CLUSTER)
     imported = ("history", "import", "--from", "csv", "--column", "asked=time", "--url", f"sqlite:///{tmp_path}/h")
     assert_one_sentence(runner, *imported, str(launches))
-    assert_one_sentence(runner, "simulate", str(launches), str(cluster))
+    assert_one_sentence(runner, "replay", str(launches), str(cluster))
 
 
 @all_of_them("text", UNREADABLE)
@@ -66,4 +66,4 @@ def test_calendars_of_a_replay(runner: CommandRunner, tmp_path: Path, text: Call
     (tmp_path / "x.ics").write_text(text())
     files = (str(tmp_path / each) for each in ("trace.csv", "cluster.yaml", "x.ics"))
     trace, cluster, calendar = files
-    assert_one_sentence(runner, "simulate", trace, cluster, "--calendar", calendar)
+    assert_one_sentence(runner, "replay", trace, cluster, "--calendar", calendar)
