@@ -262,7 +262,7 @@ def _spawner_class(config: Config) -> dict[str, Any]:
     is_ours = any(
         each.__module__.startswith("dra_spawner.") and each.__name__ == "DRASpawner" for each in chosen.__mro__
     )
-    name = f"{chosen.__module__}.{chosen.__name__}".removeprefix("__main__.")
+    name = f"{chosen.__module__}.{chosen.__name__}".removeprefix("__main__.").removeprefix("builtins.")
     return {"name": name, "is_ours": is_ours, "bases": bases, "problem": ""}
 
 
