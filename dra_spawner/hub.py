@@ -69,7 +69,7 @@ def setup(c: Config) -> None:
 
 
 def add_named(section: Config, name: str, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Add services or roles to those of the hub's configuration; the hub's own one of the same name stays.
+    """Add services or roles to the hub's configuration. If the hub has one of the same name, that one stays.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def version_problems() -> tuple[str, ...]:
 
 
 def role_problems(hub: JupyterHub, service: str) -> tuple[str, ...]:
-    """A sentence if the service has no role, as when roles were assigned after those of dra-spawner were added."""
+    """A sentence if the service has no role. A later ``c.JupyterHub.load_roles = [...]`` removes it, for example."""
     has_role = any(service in role.get("services", ()) for role in hub.load_roles)
     is_admin = any(each.get("name") == service and each.get("admin") for each in hub.services)
     if has_role or is_admin:

@@ -109,7 +109,7 @@ class CodeOutcome:
     Attributes
     ----------
     settings
-        Merged settings; each section overrides those of its base classes.
+        Merged settings; the section of a class overrides the sections of its base classes.
     """
 
     settings: dict[str, Any]

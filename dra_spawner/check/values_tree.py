@@ -21,7 +21,7 @@ _CHART: Final = "jupyterhub"
 _COMMON: Final = frozenset(("custom", "debug", "imagePullSecret", "imagePullSecrets", "ingress", "proxy", "rbac"))
 #: Sections of the chart's values.
 _SECTIONS: Final = _COMMON | {"cull", "hub", "prePuller", "scheduling", "singleuser"}
-#: Keys of the chart's section hub, by which it is told from sections of that name in other charts.
+#: Keys of the chart's section ``hub``. Sections of that name in other charts have none of them.
 _HUB_KEYS: Final = frozenset(
     (
         "allowNamedServers",

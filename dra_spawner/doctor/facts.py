@@ -180,10 +180,10 @@ class DoctorFacts:
 
 
 def of_users(namespace: str, names_of_all: Iterable[str]) -> tuple[str, ...]:
-    """Namespaces whose names begin as those of a hub's users; they may be of another hub whose name begins alike."""
+    """Namespaces with names like those of this hub's users. Another hub with a similar name may own them."""
     return tuple(sorted(each for each in names_of_all if each.startswith(f"{namespace}-")))
 
 
 def has_strange_servers(namespace: str, server_namespaces: Iterable[str] | None) -> bool:
-    """Whether servers run in namespaces whose names begin as those of a hub's users."""
+    """Whether servers run in namespaces with names like those of this hub's users."""
     return bool(of_users(namespace, server_namespaces or ()))

@@ -100,7 +100,7 @@ def _namespace_labels(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     alike = of_users(facts.namespace, labels)
     unlabelled = [each for each in alike if names.HUB_NAMESPACE not in labels[each]]
     for what, found, fix in (
-        ("have no label of a hub, and their names begin as those of this hub's users", unlabelled, _BOTH_LABELS),
+        ("have no label of a hub, and names like those of this hub's users", unlabelled, _BOTH_LABELS),
         ("have no Pod Security Standard", sorted(e for e in own if names.POD_SECURITY not in labels[e]), _STANDARD),
     ):
         if found:
