@@ -130,9 +130,9 @@ ORDERED: Final = "ordered"
 #: Value of `DRAINING` where the service *empties* a node without servers: new servers prefer other nodes. Services
 #: before this version wrote `TRUE`.
 EMPTYING: Final = "emptying"
-#: On a drained node with servers: those whose affinity has a lower number (`planner.node_conditions`) stay there when a
-#: kubelet restarts.
-DRAIN_SPARES: Final = "hub.jupyter.org/drain-spares"
+#: On a drained node, one for each server there, and the mark of its pod (`planner.node_conditions`) after it: these
+#: servers stay there when a kubelet restarts.
+DRAIN_SPARES_PREFIX: Final = "hub.jupyter.org/drain-spares."
 #: Value of `IMAGES_READY` where an image or a driver is missing, but servers there require the label, or the deadline
 #: has passed.
 LATE: Final = "late"

@@ -24,7 +24,7 @@ from dra_spawner.dra.objects import (
 from dra_spawner.names import (
     ATTRACT,
     CLOUD_PROVIDER_PREFIX,
-    DRAIN_SPARES,
+    DRAIN_SPARES_PREFIX,
     DRAINING,
     HOSTNAME,
     IMAGES_READY,
@@ -118,7 +118,8 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
     pods = tuple(pod for pod in state.pods if pod.controller in (_DAEMON_SET, _STATIC) and not pod.is_deleted)
     pools = frozenset(item.pool_id for item in slices)
     claims = [_own_claim(tracked, node_name, pools) for pod in pods for tracked in _created_for(pod, snapshot)]
-    labels = {key: value for key, value in state.node.labels.items() if key not in (DRAINING, DRAIN_SPARES, ATTRACT)}
+    passing = (DRAINING, DRAIN_SPARES_PREFIX, ATTRACT)
+    labels = {key: value for key, value in state.node.labels.items() if not key.startswith(passing)}
     if labels.get(IMAGES_READY) == LATE:
         del labels[IMAGES_READY]
     node = replace(state.node, is_unschedulable=False, is_ready=True, taints=lasting_taints(state.node), labels=labels)

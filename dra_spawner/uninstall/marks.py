@@ -5,6 +5,7 @@ A test fails for a name of ``dra_spawner.names`` that is in none of these lists.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from dra_spawner import names
@@ -17,11 +18,12 @@ __all__ = [
     "POD_ANNOTATIONS",
     "POD_LABELS",
     "is_administrators_name",
+    "node_labels",
 ]
 
 #: Removed from nodes. Servers require `names.IMAGES_READY`, and a kubelet that restarts ends pods whose required label
 #: the node lacks, so this label is removed only from nodes without servers.
-NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES)
+NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES_PREFIX)
 #: On servers' pods: they stay while the pod runs, and are removed when it has ended.
 POD_LABELS: Final = (names.SHAPE, names.VLAN, names.PREEMPTED_AT)
 POD_ANNOTATIONS: Final = (names.START, names.DEFINITION, names.VLAN_OWNER, names.VLAN_LEASE, names.INTEL_GAS)
@@ -71,6 +73,16 @@ ADMINISTRATORS_KINDS: Final = (
     (names.RBAC_API, "clusterroles"),
     (names.SCHEDULING_API, "priorityclasses"),
 )
+
+
+def node_labels(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of a node's labels that this project writes; a mark that ends with a dot is the beginning of many."""
+    return tuple(
+        key
+        for mark in NODE_LABELS
+        for key in sorted(labels)
+        if key == mark or (mark.endswith(".") and key.startswith(mark))
+    )
 
 
 def is_administrators_name(name: str) -> bool:

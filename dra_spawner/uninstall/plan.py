@@ -271,7 +271,7 @@ class _Planning:
         return max((each for each in times if each is not None and each > self.now), default=None)
 
     def _decide_about_node(self, node: FoundObject) -> None:
-        labels = tuple(key for key in marks.NODE_LABELS if key in node.labels)
+        labels = marks.node_labels(node.labels)
         if labels and self.nodes_used_by:
             reason = f"a service elsewhere leads ({self.nodes_used_by}) and uses its labels {', '.join(labels)}"
             self.left.append(LeftObject(node, reason, "Uninstall there, too.", is_administrators=True))

@@ -137,7 +137,7 @@ class Survey:
         ours = {found.uid for found in objects}
         return SurveyedObjects(
             pods=tuple(pods),
-            nodes=tuple(node for node in nodes if node.labels.keys() & {*marks.NODE_LABELS}),
+            nodes=tuple(node for node in nodes if marks.node_labels(node.labels)),
             objects=tuple(objects),
             leases=tuple(leases),
             administrators=tuple(found for found in administrators if found.uid not in ours),

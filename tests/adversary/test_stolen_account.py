@@ -281,8 +281,8 @@ async def test_claims_of_servers(thief: Thief) -> None:
 async def test_nodes(thief: Thief) -> None:
     path = resource_path("v1", "nodes", None, "node-a")
     taint = {"spec": {"taints": [{"key": "thief", "effect": "NoExecute"}]}}
-    label = "metadata.labels: of nodes hub.jupyter.org/images-ready, attract-placeholders and draining are written"
-    nothing_else = "of nodes three labels are written"
+    label = "metadata.labels: of nodes hub.jupyter.org/images-ready, attract-placeholders, draining and those that begin with"
+    nothing_else = "of nodes four kinds of labels are written"
     attempts: dict[str, tuple[Attempt, str]] = {
         "a taint": (lambda t: t.merge(path, taint), nothing_else),
         "no new pods": (lambda t: t.merge(path, {"spec": {"unschedulable": True}}), nothing_else),
@@ -294,10 +294,11 @@ async def test_nodes(thief: Thief) -> None:
             label,
         ),
         "another name": (lambda t: t.merge(path, {"metadata": {"labels": {"kubernetes.io/hostname": "b"}}}), label),
+        "a name alike": (lambda t: t.merge(path, {"metadata": {"labels": {"hub.jupyter.org/drain-spare": ""}}}), label),
         "no name": (lambda t: t.merge(path, {"metadata": {"labels": {"kubernetes.io/hostname": None}}}), label),
     }
     await refused_by_the_policy_alone(thief, "labels-nodes", attempts)
-    for key in (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES):
+    for key in (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES_PREFIX + "0123456789"):
         await thief.merge(path, {"metadata": {"labels": {key: "true"}}})
         await thief.cluster.admin.patch(path, {"metadata": {"labels": {key: "true"}}})
         await thief.merge(path, {"metadata": {"labels": {key: None}}})

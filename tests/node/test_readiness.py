@@ -18,7 +18,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.placement_kind import PlacementKind
-from dra_spawner.placeholders.planner.node_conditions import number_at
+from dra_spawner.placeholders.planner.node_conditions import new_drain_mark
 from dra_spawner.placeholders.planner.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
@@ -222,16 +222,18 @@ async def test_a_server_on_a_drained_node_outlives_its_kubelet(node: RealNode, n
     """The order refuses new servers by required affinity, which a restarted kubelet also asks of those that run."""
     async with watched(node, node_cluster) as watched_node:
         world = watched_node.world
-        earlier = number_at(world.clock.now() - timedelta(minutes=5))
-        await world.user("ada", SHARE, cpu="100m", image=QUICK_SERVER, number=earlier)
+        mark = new_drain_mark()
+        await world.user("ada", SHARE, cpu="100m", image=QUICK_SERVER, mark=mark)
         started = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
         nodes = world.watch.snapshot.nodes
         world.policy = replace(world.policy, drained={node.name: "set by user ada: repair"})
         world.reconciler.wake()
-        await world.until(lambda: names.DRAIN_SPARES in nodes[node.name].node.labels, what="its servers are spared")
+        await world.until(
+            lambda: names.DRAIN_SPARES_PREFIX + mark in nodes[node.name].node.labels, what="its servers are spared"
+        )
         for _ in range(2):
             await asyncio.to_thread(node.restart_kubelet)
-        await world.user("bob", SHARE, cpu="100m", image=QUICK_SERVER, number=number_at(world.clock.now()))
+        await world.user("bob", SHARE, cpu="100m", image=QUICK_SERVER, mark=new_drain_mark())
         path = node_cluster.path("pods", "bob")
         pending = await node_cluster.wait_for(
             path, lambda found: "nodeName" in found["spec"] or is_unschedulable(found)
@@ -243,4 +245,6 @@ async def test_a_server_on_a_drained_node_outlives_its_kubelet(node: RealNode, n
         assert after["containerID"] == before["containerID"], "the container was never ended"
         world.policy = replace(world.policy, drained={})
         world.reconciler.wake()
-        await world.until(lambda: names.DRAIN_SPARES not in nodes[node.name].node.labels, what="the order is over")
+        await world.until(
+            lambda: names.DRAIN_SPARES_PREFIX + mark not in nodes[node.name].node.labels, what="the order is over"
+        )

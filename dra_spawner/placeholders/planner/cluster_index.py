@@ -28,7 +28,7 @@ V = TypeVar("V")
 
 #: Entries under names that users choose: at most this many more than there are objects in the cluster.
 SPARE = 1_000
-_NODE_LABELS = (names.ATTRACT, names.DRAINING, names.DRAIN_SPARES)
+_NODE_LABELS = (names.ATTRACT, names.DRAINING, names.DRAIN_SPARES_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class ClusterIndex:
             self._touch(name)
             self.created[name] = _moment(after.node.created)
             for label, names in self.labelled.items():
-                (names.add if label in after.node.labels else names.discard)(name)
+                (names.add if _has_label(after.node.labels, label) else names.discard)(name)
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         self.of_devices.devices_changed()
@@ -374,6 +374,10 @@ def hub_of(pod: Pod) -> str:
 
 def _named(pod: Pod) -> list[ObjectKey]:
     return [ObjectKey(pod.namespace, reference.claim) for reference in pod.claims if reference.claim]
+
+
+def _has_label(labels: Mapping[str, str], label: str) -> bool:
+    return label in labels or (label.endswith(".") and any(key.startswith(label) for key in labels))
 
 
 def _is_in(key: ObjectKey, namespaces: frozenset[str] | None) -> bool:

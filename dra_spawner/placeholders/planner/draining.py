@@ -17,7 +17,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
-from dra_spawner.placeholders.planner.node_conditions import drain_number, number_at, without_label
+from dra_spawner.placeholders.planner.node_conditions import drain_mark, without_label
 from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.passing_devices import lasting_shape
 from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
@@ -118,24 +118,24 @@ def _decide_spared_servers(view: View, policy: Policy, orders: Iterable[LabelNod
     """Label drained nodes so that a kubelet that restarts there ends none of their servers (`node_conditions`)."""
     written = {each.node: each.value for each in orders}
     drained = {name for name in (*view.drained_nodes(), *policy.drained) if written.get(name, "") is not None}
-    labelled = {name for name, _ in view.nodes_labelled(names.DRAIN_SPARES)}
+    labelled = {name for name, _ in view.nodes_labelled(names.DRAIN_SPARES_PREFIX)}
     actions = []
     for name in sorted((drained | labelled) & view.snapshot.nodes.keys()):
         state = view.snapshot.nodes[name]
-        value = state.node.labels.get(names.DRAIN_SPARES)
-        # Services of several hubs raise it for their own servers, and others' pods do not raise it.
-        servers = view.users_of_node.get(name, ()) if name in drained else ()
-        highest = max((number for pod in servers if (number := drain_number(pod)) is not None), default=-1) + 1
-        needed = min(highest, number_at(view.now))  # a server that starts now is not let in
-        if needed > _number(value):
-            actions.append(LabelNode(name, names.DRAIN_SPARES, str(needed), "servers that run there stay"))
-        elif value is not None and (name not in drained or not _has_servers(state)):
-            actions.append(LabelNode(name, names.DRAIN_SPARES, None, "no server there needs it"))
+        there = {key for key in state.node.labels if key.startswith(names.DRAIN_SPARES_PREFIX)}
+        # Services of several hubs write the labels of their own servers, and nobody those of others' pods.
+        needed = _spares_of(view.users_of_node.get(name, ())) if name in drained else set()
+        actions += [
+            LabelNode(name, key, names.TRUE, "a server that runs there stays") for key in sorted(needed - there)
+        ]
+        if not view.unknown_kinds:
+            unneeded = there - _spares_of(state.pods) if name in drained else there
+            actions += [LabelNode(name, key, None, "no server there needs it") for key in sorted(unneeded)]
     return actions
 
 
-def _number(value: str | None) -> int:
-    return int(value) if value is not None and value.isascii() and value.isdigit() else 0
+def _spares_of(pods: Iterable[Pod]) -> set[str]:
+    return {names.DRAIN_SPARES_PREFIX + mark for pod in pods if (mark := drain_mark(pod)) is not None}
 
 
 def evict_from_drained(view: View, policy: Policy, ending: Collection[ObjectKey]) -> tuple[DeletePlaceholder, ...]:

@@ -2,15 +2,16 @@
 
 A server requires a node that is not drained by order. A kubelet that restarts ends running pods whose required node
 affinity does not match any more (``canAdmitPod`` in pkg/kubelet, as of 1.36), and an order must end no server. So each
-pod has a number, the minute of its start, and the label `names.DRAIN_SPARES` of a drained node has a higher number than
-the servers that run there: an alternative term of their affinity matches, and no term of a new server does.
+pod has a mark of its own, and a drained node gets a label for the mark of each server that runs there: an alternative
+term of its affinity matches, and no term of a server that is pending does, however long it has waited.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final
 
 from dra_spawner import names
@@ -19,8 +20,8 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import Pod
 
 __all__ = [
-    "drain_number",
-    "number_at",
+    "drain_mark",
+    "new_drain_mark",
     "refusing_drained_nodes",
     "requiring_readiness",
     "without_drains",
@@ -31,8 +32,8 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _READY: Final = {"key": names.IMAGES_READY, "operator": "Exists"}
 _NOT_DRAINED: Final = {"key": names.DRAINING, "operator": "NotIn", "values": [names.ORDERED]}
 _NOT_DRAINED_REQUIREMENT: Final = Requirement(names.DRAINING, "NotIn", (names.ORDERED,))
-#: Digits of a number that are read; minutes since 1970 have eight.
-_LONGEST_NUMBER: Final = 15
+#: What a pod may have as its mark: it becomes the name of a label.
+_MARK: Final = re.compile(r"[0-9a-f]{10}")
 
 
 def requiring_readiness(affinity: Mapping[str, Any]) -> JsonObject:
@@ -40,18 +41,18 @@ def requiring_readiness(affinity: Mapping[str, Any]) -> JsonObject:
     return _with_terms(affinity, [_with(term, _READY) for term in _terms(affinity)])
 
 
-def refusing_drained_nodes(affinity: Mapping[str, Any], number: int | None = None) -> JsonObject:
+def refusing_drained_nodes(affinity: Mapping[str, Any], mark: str | None = None) -> JsonObject:
     """A pod's affinity that also refuses nodes that are drained by order. Idempotent.
 
     Parameters
     ----------
-    number
-        The pod's number; None for a pod that is not created.
+    mark
+        The pod's own; None for a pod that is not created.
     """
     terms = [_without_ours(term) for term in _terms(affinity) if not _is_spared(term)] or [{}]
     refusing = [_with(term, _NOT_DRAINED) for term in terms]
-    if number is not None:
-        spared = {"key": names.DRAIN_SPARES, "operator": "Gt", "values": [str(number)]}
+    if mark is not None:
+        spared = {"key": names.DRAIN_SPARES_PREFIX + mark, "operator": "Exists"}
         refusing += [_with(term, spared) for term in terms]
     return _with_terms(affinity, refusing)
 
@@ -72,17 +73,17 @@ def without_label(pod: Pod, label: str) -> Pod:
     return replace(pod, node_selector=selector) if len(selector) < len(pod.node_selector) else pod
 
 
-def number_at(moment: datetime) -> int:
-    """The number of a pod that starts at a time: whole minutes since 1970, so that many pods look alike."""
-    return int(moment.timestamp()) // 60
+def new_drain_mark() -> str:
+    """A mark that no other pod has."""
+    return secrets.token_hex(5)
 
 
-def drain_number(pod: Pod) -> int | None:
-    """The number in a pod's affinity; None if it has none."""
+def drain_mark(pod: Pod) -> str | None:
+    """The mark in a pod's affinity; None if it has none."""
     for requirement in _requirements(pod):
-        if requirement.key == names.DRAIN_SPARES and requirement.operator == "Gt" and len(requirement.values) == 1:
-            text = requirement.values[0]
-            return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else None
+        if requirement.key.startswith(names.DRAIN_SPARES_PREFIX) and requirement.operator == "Exists":
+            mark = requirement.key.removeprefix(names.DRAIN_SPARES_PREFIX)
+            return mark if _MARK.fullmatch(mark) else None
     return None
 
 
@@ -94,7 +95,7 @@ def without_drains(pod: Pod) -> Pod:
     terms = (
         replace(term, match_expressions=tuple(each for each in term.match_expressions if not _is_ours(each)))
         for term in required.terms
-        if not any(each.key == names.DRAIN_SPARES for each in term.match_expressions)
+        if not any(each.key.startswith(names.DRAIN_SPARES_PREFIX) for each in term.match_expressions)
     )
     kept = tuple(terms)
     # A term that had no other condition then allows any node.
@@ -107,7 +108,7 @@ def _requirements(pod: Pod) -> Iterator[Requirement]:
 
 
 def _is_ours(requirement: Requirement) -> bool:
-    return requirement == _NOT_DRAINED_REQUIREMENT or requirement.key == names.DRAIN_SPARES
+    return requirement == _NOT_DRAINED_REQUIREMENT or requirement.key.startswith(names.DRAIN_SPARES_PREFIX)
 
 
 def _terms(affinity: Mapping[str, Any]) -> list[JsonObject]:
@@ -131,4 +132,6 @@ def _without_ours(term: Mapping[str, Any]) -> JsonObject:
 
 
 def _is_spared(term: Mapping[str, Any]) -> bool:
-    return any(each.get("key") == names.DRAIN_SPARES for each in term.get("matchExpressions") or ())
+    return any(
+        str(each.get("key")).startswith(names.DRAIN_SPARES_PREFIX) for each in term.get("matchExpressions") or ()
+    )

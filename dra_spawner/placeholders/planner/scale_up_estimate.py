@@ -28,7 +28,7 @@ __all__ = ["ScaleUpEstimate", "alike_key", "complete_nodes", "estimate_scale_up"
 _NEW: Final = "one-more"
 #: Distinct nodes that are tried; with more of them the answer is uncertain.
 _MAX_TRIED: Final = 50
-_OUR_LABELS: Final = frozenset((names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES))
+_OUR_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def complete_nodes(view: View, names: Collection[str], drivers: frozenset[str]) 
 def alike_key(view: View, state: NodeState) -> Hashable:
     """Key of equal nodes of one kind: labels, sizes and numbers of devices."""
     node = state.node
-    marks = {key: value for key, value in node.labels.items() if key not in _OUR_LABELS and value != node.name}
+    marks = {key: value for key, value in node.labels.items() if not key.startswith(_OUR_LABELS) and value != node.name}
     devices = sorted((each.pool_id.driver, len(each.devices)) for each in view.index.slices_of_node.get(node.name, ()))
     return frozenset(marks.items()), tuple(sorted(node.allocatable.items())), lasting_taints(node), tuple(devices)
 

@@ -216,7 +216,7 @@ async def assess_within_limits(
 
 def _refuses_drained_nodes(pod: Mapping[str, Any]) -> bool:
     """Whether a pod refuses nodes that a person drains. Pods of a hub without a service do not."""
-    return names.DRAIN_SPARES in json.dumps((pod.get("spec") or {}).get("affinity") or {})
+    return names.DRAIN_SPARES_PREFIX in json.dumps((pod.get("spec") or {}).get("affinity") or {})
 
 
 def _is_drained(node: JsonObject) -> bool:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import Enum, auto
-from functools import cached_property
 from typing import Any
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.node_conditions import number_at, refusing_drained_nodes
+from dra_spawner.placeholders.planner.node_conditions import new_drain_mark, refusing_drained_nodes
 from dra_spawner.profiles import ClaimPlan, compile_claims
 from dra_spawner.profiles.claim_templates import claim_variables, expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
@@ -189,14 +187,13 @@ class Attempt:
         """Return the step of a kind; None if the attempt has none."""
         return next((each for each in self.steps if isinstance(each, kind)), None)
 
-    @cached_property
-    def _number(self) -> int | None:
-        """The pod's number for drained nodes; None without a service, by which people drain nodes."""
-        return number_at(datetime.now(UTC)) if is_configured(self.spawner.placeholder_service) else None
-
     def refusing_drained_nodes(self, affinity: JsonObject) -> JsonObject:
-        """The affinity, which also refuses nodes that a person drains, whether or not the service answers now."""
-        return affinity if self._number is None else refusing_drained_nodes(affinity, self._number)
+        """The affinity, which also refuses nodes that a person drains, whether or not the service answers now.
+
+        Each pod has another mark. Without a service nobody drains nodes.
+        """
+        has_service = is_configured(self.spawner.placeholder_service)
+        return refusing_drained_nodes(affinity, new_drain_mark()) if has_service else affinity
 
     @property
     def variables(self) -> frozenset[str]:

@@ -33,11 +33,11 @@ def user_pod(
     image: str = IMAGE,
     volumes: Sequence[Json] = (),
     after: str = "",
-    number: int | None = None,
+    mark: str | None = None,
 ) -> Json:
     """A user's pod in the namespace of the test; ``entries`` gives the template or the claim of each entry.
 
-    ``after`` is the placeholder that must be gone before the pod is bound; ``number`` the pod's own, with which it refuses drained nodes.
+    ``after`` is the placeholder that must be gone before the pod is bound; ``mark`` the pod's own, with which it refuses drained nodes.
     """
     pod = user_manifest(name, entries, cpu, ready, memory="", image=image, terminationGracePeriodSeconds=0)
     del pod["metadata"]["namespace"]
@@ -49,8 +49,8 @@ def user_pod(
         spec["volumes"] = list(volumes)
     if entries:
         spec["resourceClaims"] = [{"name": entry, **source} for entry, source in entries.items()]
-    if number is not None:
-        spec["affinity"] = refusing_drained_nodes(spec.get("affinity", {}), number)
+    if mark is not None:
+        spec["affinity"] = refusing_drained_nodes(spec.get("affinity", {}), mark)
     if after:
         spec["affinity"] = after_placeholder(spec.get("affinity", {}), after)
     if gates:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.node_conditions import (
-    drain_number,
-    number_at,
+    drain_mark,
+    new_drain_mark,
     refusing_drained_nodes,
     requiring_readiness,
 )
@@ -34,10 +33,10 @@ from tests.placeholders.planner.world import World, hub
 ORDER = "set by user ada: repair"
 
 
-def start(world: World, name: str, shape: Shape, *, late: timedelta = timedelta(0)) -> None:
+def start(world: World, name: str, shape: Shape, **kind: Any) -> None:
     """A user's pod comes, as DRASpawner makes it now."""
-    affinity = refusing_drained_nodes({}, number_at(world.now - late))
-    world.user(name, shape.claims, requires_ready=False, affinity=requiring_readiness(affinity))
+    affinity = refusing_drained_nodes({}, new_drain_mark())
+    world.user(name, shape.claims, requires_ready=False, affinity=requiring_readiness(affinity), **kind)
 
 
 def drain(world: World, *nodes: str) -> None:
@@ -45,8 +44,15 @@ def drain(world: World, *nodes: str) -> None:
     world.decide()
 
 
-def spares(world: World, node: str) -> str | None:
-    return world.snapshot.nodes[node].node.labels.get(names.DRAIN_SPARES)
+def spared(world: World, node: str) -> set[str | None]:
+    """Marks of the node's labels."""
+    labels = world.snapshot.nodes[node].node.labels
+    prefix = names.DRAIN_SPARES_PREFIX
+    return {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
+
+
+def mark_of(world: World, name: str) -> str | None:
+    return drain_mark(world.snapshot.pods[ObjectKey(NAMESPACE, name)])
 
 
 @pytest.mark.parametrize("shape", [GPU, PLAIN], ids=["gpu", "plain"])
@@ -118,7 +124,8 @@ def test_where_all_nodes_are_drained_each_text_says_it() -> None:
     world.policy = replace(world.policy, drained={})
     world.run(0.5, every_seconds=1)
     assert world.node_of("ada") in ("a", "b")
-    assert world.labelled(names.DRAINING) == world.labelled(names.DRAIN_SPARES) == []
+    assert world.labelled(names.DRAINING) == []
+    assert spared(world, "a") == spared(world, "b") == set()
 
 
 def sentence_of(world: World, view: View, placement: Placement) -> str:
@@ -167,22 +174,44 @@ def test_a_kubelet_that_restarts_on_a_drained_node_ends_no_server() -> None:
     world.run(2, every_seconds=10)
     drain(world, "a")
     world.settle()
-    assert spares(world, "a") == str(drain_number(world.snapshot.pods[ObjectKey(NAMESPACE, "bob")]) + 1)  # type: ignore[operator]
+    assert spared(world, "a") == {mark_of(world, "ada"), mark_of(world, "bob")}
     assert kubelet_keeps(world, "ada")
     assert kubelet_keeps(world, "bob")
     start(world, "cy", PLAIN)
     world.run(2, every_seconds=10)
     assert world.pending[0] == "cy"
     world.leave("ada")
+    world.settle()
+    assert spared(world, "a") == {mark_of(world, "bob")}
     world.leave("bob")
     world.settle()
-    assert spares(world, "a") is None
+    assert spared(world, "a") == set()
+
+
+def test_no_pod_comes_that_was_pending_before_the_servers_there_started() -> None:
+    world = hub((PLAIN, 0, 9), nodes=("a",), cpu="9")
+    start(world, "first", PLAIN, cpu="5")
+    world.run(1, every_seconds=10)
+    start(world, "big", PLAIN, cpu="6")
+    world.run(2, every_seconds=10)
+    for name in ("ada", "bob"):
+        start(world, name, PLAIN, cpu="2")
+    world.run(0.5, every_seconds=10)
+    drain(world, "a")
+    for name in ("first", "ada"):
+        world.leave(name)
+    world.run(2, every_seconds=10)
+    assert world.pending == ["big"]
+    assert kubelet_keeps(world, "bob")
+    world.policy = replace(world.policy, drained={})
+    world.run(0.5, every_seconds=5)
+    assert world.node_of("big") == "a"
 
 
 def test_no_pod_opens_a_drained_node() -> None:
-    """Somebody's pod pretends to be a server of the far future; a pending server does not come either, later."""
+    """Somebody's pod has a mark as a server has it; a pending server does not come either, later."""
     world = hub((PLAIN, 0, 9), nodes=("a",))
-    affinity = refusing_drained_nodes({}, 10**14)
+    affinity = refusing_drained_nodes({}, new_drain_mark())
     world.user("mallory", namespace="elsewhere", requires_ready=False, affinity=affinity)
     start(world, "ada", PLAIN)
     world.settle()
@@ -232,9 +261,9 @@ AFFINITIES: Mapping[str, Mapping[str, Any]] = {
 
 @all_of_them("affinity", AFFINITIES)
 def test_the_condition_is_added_once_and_the_shape_stays(affinity: Mapping[str, Any]) -> None:
-    number = number_at(datetime.fromisoformat("2026-03-02T09:00:59+00:00"))
-    once = refusing_drained_nodes(affinity, number)
-    assert refusing_drained_nodes(once, number) == once
+    mark = new_drain_mark()
+    once = refusing_drained_nodes(affinity, mark)
+    assert refusing_drained_nodes(once, mark) == once
     assert refusing_drained_nodes(once) == refusing_drained_nodes(affinity)
     world = World(hub((PLAIN, 0, 9)).policy)
     world.user("plain", requires_ready=False, affinity=dict(affinity))

@@ -32,8 +32,10 @@ async def terms_of(nowhere, times=1):
 
 def refuses(terms):
     """Whether each alternative has one of our conditions, once."""
-    keys = [[each["key"] for each in term["matchExpressions"]] for term in terms]
-    return all((each.count(names.DRAINING) + each.count(names.DRAIN_SPARES)) == 1 for each in keys)
+    prefixes = (names.DRAINING, names.DRAIN_SPARES_PREFIX)
+    return all(
+        [each["key"].startswith(prefixes) for each in term["matchExpressions"]].count(True) == 1 for term in terms
+    )
 
 
 @all_of_them(
