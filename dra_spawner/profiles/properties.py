@@ -81,7 +81,14 @@ def mig_profile_selector(profile: str) -> str:
 
 def numa_node_selector(node: int) -> str:
     """CEL that holds for devices at this NUMA node."""
-    return _equal(str(node), (_OWN, "numaNode"), (_OWN, "numaNodeID"), (_STANDARD, "numaNode"), (_DRANET, "numaNode"))
+    return _equal(
+        str(node),
+        (_OWN, "numaNode"),
+        (_OWN, "numaNodeID"),
+        (_OWN, "numa"),
+        (_STANDARD, "numaNode"),
+        (_DRANET, "numaNode"),
+    )
 
 
 def pci_bus_id_selector(address: str) -> str:

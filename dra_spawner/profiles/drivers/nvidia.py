@@ -30,6 +30,7 @@ API_VERSION = "resource.nvidia.com/v1beta1"
 _GPU, _MIG, _VFIO = frozenset({"gpu"}), frozenset({"mig"}), frozenset({"vfio"})
 _INTERVAL = one_of("Default, Short, Medium or Long", "Default", "Short", "Medium", "Long")
 _STRATEGY = one_of("TimeSlicing or MPS", "TimeSlicing", "MPS")
+_MODES = ("HMM", "ATS", "None")
 _LIMIT = least_quantity("1Mi")
 _DEVICE = text("a device's index or UUID", r"[0-9]+|(?:GPU|MIG)-[-0-9a-fA-F]+", 64)
 
@@ -50,18 +51,23 @@ def _strategy_has_its_own_settings(sharing: Mapping[str, object], path: str) -> 
             yield Problem(f"{path}.{key}", key, f"no {key} beside strategy {strategy}")
 
 
+def _has_an_interval(config: Mapping[str, object], path: str) -> Iterator[Problem]:
+    """There is no default: without one the driver's webhook panics, and so does its plugin on the node."""
+    if config.get("interval") is None:
+        allowed = "Default, Short, Medium or Long; without one the driver's plugin ends, and no server there gets a GPU"
+        yield Problem(f"{path}.interval", "", allowed)
+
+
 _SHARING = Fields(
     {
         "strategy": Field(_STRATEGY, required=True),
-        # An empty one makes the driver fail: there is no default within it.
-        "timeSlicingConfig": Fields({"interval": Field(_INTERVAL, required=True)}),
+        "timeSlicingConfig": Fields({"interval": _INTERVAL}, check=_has_an_interval),
         "mpsConfig": _MPS,
     },
     check=_strategy_has_its_own_settings,
 )
-_MIG_SHARING = Fields(
-    {"strategy": Field(_STRATEGY, required=True), "mpsConfig": _MPS}, check=_strategy_has_its_own_settings
-)
+# Beside TimeSlicing, which does nothing on MIG devices, the driver ignores mpsConfig.
+_MIG_SHARING = Fields({"strategy": Field(_STRATEGY, required=True), "mpsConfig": _MPS})
 _IOMMU = Fields(
     {
         "backendPolicy": one_of("LegacyOnly or PreferIommuFD", "LegacyOnly", "PreferIommuFD"),
@@ -88,10 +94,10 @@ NVIDIA_GPU = Driver(
         PublishedAttribute("cudaComputeCapability", ValueKind.VERSION, types=_GPU | _MIG),
         PublishedAttribute("driverVersion", ValueKind.VERSION, types=_GPU | _MIG),
         PublishedAttribute("cudaDriverVersion", ValueKind.VERSION, types=_GPU | _MIG),
-        PublishedAttribute("addressingMode", presence=Presence.OPTIONAL, types=_GPU, values=("HMM", "ATS", "None")),
+        PublishedAttribute("addressingMode", presence=Presence.OPTIONAL, types=_GPU | _MIG, values=_MODES),
         PublishedAttribute(names.PCI_BUS_ID),
         PublishedAttribute(names.PCIE_ROOT),
-        PublishedAttribute(names.NUMA_NODE, ValueKind.INT, Presence.NEWER, _GPU),
+        PublishedAttribute(names.NUMA_NODE, ValueKind.INT, Presence.NEWER),  # none where the machine has no NUMA node
         PublishedAttribute("gpuModuleID", ValueKind.INT, Presence.OPTIONAL),
         *(PublishedAttribute(f"partition{size}", ValueKind.INT, Presence.OPTIONAL) for size in (1, 2, 4, 8)),
         PublishedAttribute("parentUUID", types=_MIG),
@@ -99,7 +105,8 @@ NVIDIA_GPU = Driver(
         PublishedAttribute("deviceID", types=_VFIO),
         PublishedAttribute("vendorID", types=_VFIO),
         PublishedAttribute("iommuFDEnabled", ValueKind.BOOL, types=_VFIO),
-        PublishedAttribute("numaNode", ValueKind.INT, types=_VFIO),
+        # Release 0.4; later ones have the standard name.
+        PublishedAttribute("numa", ValueKind.INT, Presence.OPTIONAL, types=_VFIO),
         PublishedAttribute("index", ValueKind.INT, Presence.DROPPED),
         PublishedAttribute("minor", ValueKind.INT, Presence.DROPPED),
     ),
@@ -110,6 +117,7 @@ NVIDIA_GPU = Driver(
             PublishedCapacity(name, Presence.OPTIONAL, _GPU | _MIG)  # a whole GPU has them with dynamic MIG
             for name in ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
         ),
+        *(PublishedCapacity(f"memorySlice{number}", Presence.OPTIONAL, _MIG) for number in range(8)),  # cut beforehand
         PublishedCapacity("addressableMemory", types=_VFIO),
     ),
     parameter_kinds=(

@@ -39,7 +39,16 @@ MPS_BESIDE_OTHERS: Final = LintRule(
     "mps-beside-other-sharing", (_E,), False, "NVIDIA: MPS with shares, dynamic MIG or time-slicing"
 )
 MPS_SINGLE_USER: Final = LintRule(
-    "mps-single-user", (_W,), False, "NVIDIA: MPS without multiUser, for a server that does not run as root"
+    "mps-single-user", (_I,), False, "NVIDIA: MPS without multiUser, for a server that may not run as root"
+)
+MPS_NO_LIMIT: Final = LintRule(
+    "mps-no-limit",
+    (_W, _I),
+    False,
+    "NVIDIA: settings of MPS that limit nothing, such as 0 percent",
+)
+MPS_PER_PROGRAM: Final = LintRule(
+    "mps-per-program", (_I,), False, "NVIDIA: MPS, whose limits count for each program, not for each server"
 )
 TIME_SLICING_ON_MIG: Final = LintRule(
     "time-slicing-on-mig", (_I,), False, "NVIDIA: time-slicing of MIG devices, which has no effect"

@@ -7,13 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dra_spawner.dra.consumable_capacity import Share, ShareRefused, consumes_too_little, shortage
 from dra_spawner.dra.devices import Device
-from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want
 
 __all__ = ["capacity_findings"]
+
+#: How much of a device may be missing for one more share, as a part of the device.
+_NEARLY = 0.05
+_UNIT = 2**20 * NANO_PER_UNIT
 
 
 def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Iterator[Finding]:
@@ -49,7 +53,7 @@ def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Itera
         else:
             serving.append((device, share))
     if serving:
-        yield from _of_shares(want, serving)
+        yield from _of_shares(want, serving, inventory)
     elif refused:
         name, needed, most = max(refused, key=lambda item: item[2])
         path = want.capacity_path(name) if name in asked else want.path
@@ -82,7 +86,7 @@ def _unknown(name: str, devices: Sequence[Device]) -> str:
     return f"no device in question has a capacity {name}; names count as published: {', '.join(near)}"
 
 
-def _of_shares(want: Want, serving: Sequence[tuple[Device, Share]]) -> Iterator[Finding]:
+def _of_shares(want: Want, serving: Sequence[tuple[Device, Share]], inventory: Inventory) -> Iterator[Finding]:
     asked = want.devices.capacity_requests or {}
     shared = [(device, dict(share.consumed)) for device, share in serving if device.is_shared]
     if not shared:
@@ -99,6 +103,7 @@ def _of_shares(want: Want, serving: Sequence[tuple[Device, Share]]) -> Iterator[
             yield rules.SHARE_ROUNDED.finding(
                 want.capacity_path(name), f"{amounts} of {name} will be reserved: devices round {amount} up"
             )
+        yield from _remainder(want, name, shared, inventory)
     first, _ = shared[0]
     for name in first.description.capacity:
         if name not in asked and all(_takes_all(device, consumed, name) for device, consumed in shared):
@@ -108,6 +113,33 @@ def _of_shares(want: Want, serving: Sequence[tuple[Device, Share]]) -> Iterator[
                 f"nothing is said of capacity {name}, so all of it is taken ({example} of {first.id}) and no other "
                 "server gets a share of the device",
             )
+
+
+def _remainder(
+    want: Want, name: str, shared: Sequence[tuple[Device, Mapping[str, Quantity]]], inventory: Inventory
+) -> Iterator[Finding]:
+    """A share that is a little too large for one more: "80 GB" of memory are seldom 80Gi."""
+    asked = want.devices.capacity_requests or {}
+    for device, consumed in shared:
+        there, taken = device.description.capacity[name].value, consumed[name]
+        if taken.nano <= 0 or there.nano % taken.nano == 0:
+            continue
+        fitting = there.nano // taken.nano
+        more = fitting + 1
+        if fitting == 0 or more * taken.nano - there.nano > there.nano * _NEARLY:
+            continue
+        least_unit = _UNIT if there.nano >= more * _UNIT else NANO_PER_UNIT
+        smaller = Quantity(there.nano // more // least_unit * least_unit, QuantityFormat.BINARY_SI)
+        share = inventory.share(device, {**asked, name: smaller})
+        if isinstance(share, ShareRefused) or dict(share.consumed)[name].nano * more > there.nano:
+            continue
+        rest = Quantity(there.nano - fitting * taken.nano, QuantityFormat.BINARY_SI)
+        yield rules.SHARE_REMAINDER.finding(
+            want.capacity_path(name),
+            f"{device.id} has {there} of {name}: {fitting} such share{'s fit' if fitting > 1 else ' fits'}, and {rest} "
+            f"are left; with {smaller} each {more} fit",
+        )
+        return
 
 
 def _takes_all(device: Device, consumed: dict[str, Quantity], name: str) -> bool:

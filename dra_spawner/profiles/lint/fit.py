@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -155,7 +156,26 @@ def why_never(claims: Sequence[ResourceClaim], labels: Mapping[str, Any], invent
     if elsewhere:
         shown = ", ".join(f"{name}={value}" for name, value in labels.items())
         return f"node_selector ({shown}) leaves out every node with such devices, {elsewhere} among them"
-    return f"no node can have these devices, even if nothing is in use: {_why(shortest(reasons), claims)}"
+    why = _too_few_to_share(claims, inventory) or _why(shortest(reasons), claims)
+    return f"no node can have these devices, even if nothing is in use: {why}"
+
+
+def _too_few_to_share(claims: Sequence[ResourceClaim], inventory: Inventory) -> str:
+    """Of several shares in one request: that each is of another device (KEP-5075), where nodes have too few devices."""
+    for request in (each for claim in claims for each in claim.requests):
+        for exact in request.alternatives:
+            if exact.allocation_mode != AllocationMode.EXACT_COUNT or exact.count < 2:
+                continue
+            selectors = [each for each in exact.selectors if each is not None]
+            there = inventory.all_candidates(inventory.expressions(exact.device_class_name, selectors))
+            shared = Counter(inventory.node_of(device) for device in there if device.is_shared)
+            most = max(shared.values(), default=0)
+            if 0 < most < exact.count:
+                return (
+                    f"a claim gets at most one share of a device, and {request.name} asks for {exact.count} where no "
+                    f"node has more than {most} such device{'s' if most > 1 else ''}; ask for one larger share"
+                )
+    return ""
 
 
 def _fits_where_it_is(want: Want, claims: Sequence[WantedClaim], inventory: Inventory) -> bool:

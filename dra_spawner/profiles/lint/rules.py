@@ -79,6 +79,9 @@ SHARE_TOO_LARGE: Final = LintRule(
 SHARE_ROUNDED: Final = LintRule(
     "share-rounded", (_I,), True, "A share that is rounded up: what will really be reserved"
 )
+SHARE_REMAINDER: Final = LintRule(
+    "share-remainder", (_I,), True, "A share that is a little too large: what is left of a device is nearly one more"
+)
 WHOLE_CAPACITY: Final = LintRule(
     "whole-capacity",
     (_W,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.preparation import PreparedFor
-from tests.profiles.drivers.parameter_cases import function, nvidia, plugin
+from tests.profiles.drivers.parameter_cases import function, mps, nvidia, plugin
 from tests.profiles.drivers.rule_cases import (
     BASE,
     CLAIM,
@@ -188,16 +188,46 @@ FIRES: dict[str, dict[str, Case]] = {
             words="several claims share",
         ),
     },
+    "mps-no-limit": {
+        "0 percent": Case(
+            claim(GPU, mps(defaultActiveThreadPercentage=0)),
+            path=f"{CONFIG}.parameters.sharing.mpsConfig.defaultActiveThreadPercentage",
+            words="0 is no limit",
+            level=W,
+        ),
+        "100 percent": Case(
+            claim(GPU, mps(defaultActiveThreadPercentage=100)),
+            path=f"{CONFIG}.parameters.sharing.mpsConfig",
+            words="a tenth of their speed",
+            level=INFO,
+        ),
+        "more memory than there is": Case(
+            claim(GPU, mps(defaultPinnedDeviceMemoryLimit="500Gi", defaultActiveThreadPercentage=25)),
+            "h100",
+            path=f"{CONFIG}.parameters.sharing.mpsConfig.defaultPinnedDeviceMemoryLimit",
+            words="It limits nothing",
+            level=W,
+        ),
+        "a limit for no device": Case(
+            claim(GPU, mps(defaultPerDevicePinnedMemoryLimit={}, defaultActiveThreadPercentage=25)),
+            path=f"{CONFIG}.parameters.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit",
+            words="fewer devices",
+            level=W,
+        ),
+    },
+    "mps-per-program": {
+        "limits": Case(claim(GPU, MPS), path=f"{CONFIG}.parameters.sharing.mpsConfig", words="two kernels", level=INFO)
+    },
     "mps-single-user": {
         "nothing said": Case(
-            claim(GPU, MPS), path=f"{CONFIG}.parameters.sharing.mpsConfig", words="multiUser", level=W
+            claim(GPU, MPS), path=f"{CONFIG}.parameters.sharing.mpsConfig", words="multiUser", level=INFO
         ),
         "a user": Case(
             claim(GPU, MPS),
             settings={"uid": 1000},
             path=f"{CONFIG}.parameters.sharing.mpsConfig",
             words="multiUser",
-            level=W,
+            level=INFO,
         ),
     },
     "time-slicing-on-mig": {

@@ -57,6 +57,17 @@ def gpu(
 def shared_gpu(index: int, product: str, memory: str, shares: int | None = None) -> Json:
     """A GPU with consumable shares: by memory, or by a number of them."""
     device = gpu(index, product, memory, architecture="Ada Lovelace", compute_capability="8.9.0")
+    return device | memory_shares(memory, shares)
+
+
+def h100() -> Json:
+    """An H100 as releases after 0.4 publish it; its 80 GB are 81559Mi, and its machine has no NUMA node."""
+    device = gpu(0, "NVIDIA H100 80GB HBM3", "81559Mi", architecture="Hopper", compute_capability="9.0.0")
+    return device | {"attributes": device["attributes"] | attributes(addressingMode="None")}
+
+
+def memory_shares(memory: str, shares: int | None = None) -> Json:
+    """What makes shares of a GPU."""
     policy = {"memory": shared(memory, least="1Mi", step="1Mi")}
     if shares is not None:
         # Memory is not asked for then; nothing of it is taken unless it is.
@@ -64,7 +75,7 @@ def shared_gpu(index: int, product: str, memory: str, shares: int | None = None)
             "memory": {"value": memory, "requestPolicy": {"default": "0", "validRange": {"min": "0", "step": "1Mi"}}}
         }
         policy["shares"] = shared(str(shares), default="1", least="1", step="1")
-    return device | {"allowMultipleAllocations": True, "capacity": policy}
+    return {"allowMultipleAllocations": True, "capacity": policy}
 
 
 def unlimited_gpu(index: int, product: str, memory: str) -> Json:
@@ -142,7 +153,7 @@ def vfio_gpu(index: int, partition: int) -> Json:
             vendorID="0x10de",
             productName="NVIDIA H100 80GB HBM3",
             iommuFDEnabled=False,
-            numaNode=0,
+            numa=0,
             partition2=partition,
             pci_bus_id=f"0000:{0x40 + index:02x}:00.0",
             pcie_root=f"pci0000:{0x40 + index:02x}",

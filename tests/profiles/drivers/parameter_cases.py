@@ -51,6 +51,9 @@ def plugin(kind: str | None = "macvlan", **fields: Any) -> Json:
 _ACCEPTED: dict[str, Json] = {
     "nvidia, nothing said": nvidia(),
     "nvidia, null is nothing said": nvidia(sharing=None),
+    "nvidia, MPS that time-slicing of a MIG device ignores": nvidia(
+        "MigDeviceConfig", sharing={"strategy": "TimeSlicing", "mpsConfig": {"defaultActiveThreadPercentage": 5}}
+    ),
     "nvidia, time-slicing by default": nvidia(sharing={"strategy": "TimeSlicing"}),
     "nvidia, MPS without settings": nvidia(sharing={"strategy": "MPS"}),
     "nvidia, MPS at its limits": mps(defaultActiveThreadPercentage=0, defaultPinnedDeviceMemoryLimit="1Mi"),
@@ -110,6 +113,12 @@ _REFUSED: dict[str, tuple[Json, str, str, str]] = {
         ".sharing.timeSlicingConfig",
         "timeSlicingConfig",
         "no timeSlicingConfig beside strategy MPS",
+    ),
+    "nvidia, null is no interval": (
+        nvidia(sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": None}}),
+        ".sharing.timeSlicingConfig.interval",
+        "",
+        "the driver's plugin ends",
     ),
     "nvidia, the reverse": (
         nvidia(sharing={"strategy": "TimeSlicing", "mpsConfig": {}}),

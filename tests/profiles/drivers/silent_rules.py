@@ -116,6 +116,16 @@ SILENT: dict[str, dict[str, Case]] = {
             }
         ),
     },
+    "mps-no-limit": {
+        "a percentage": Case(claim(GPU, mps(defaultActiveThreadPercentage=99))),
+        "and memory": Case(
+            claim(GPU, mps(defaultActiveThreadPercentage=25, defaultPinnedDeviceMemoryLimit="10Gi")), "h100"
+        ),
+        "the size is not known": Case(
+            claim(GPU, mps(defaultActiveThreadPercentage=25, defaultPinnedDeviceMemoryLimit="500Gi"))
+        ),
+    },
+    "mps-per-program": {"time-slicing": Case(claim(GPU, TIME_SLICING))},
     "mps-single-user": {
         "multiUser": Case(claim(GPU, mps(multiUser=True))),
         "root": Case(claim(GPU, MPS), settings={"uid": 0}),

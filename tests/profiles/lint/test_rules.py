@@ -12,6 +12,7 @@ from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
 from dra_spawner.profiles.lint import RULES, check_choices
+from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.drivers.bed import Bed
 from tests.profiles.drivers.beds import FACTS
@@ -133,6 +134,37 @@ def test_a_share_above_the_policys_maximum():
     claims = {"gpu": {**EXAMPLE, "capacity": {"memory": "30Gi", "compute": 1}}}
     (finding,) = check([profile(claims)], shared_gpus(most="20Gi"))
     assert (finding.rule, "most is 20Gi" in finding.message) == ("share-too-large", True)
+
+
+@all_of_them(
+    "bed, memory, words",
+    {
+        "an eighth of 80 GB": (
+            "h100-memory-shares",
+            "10Gi",
+            ("7 such shares fit, and 9879Mi are left", "with 10194Mi each 8 fit"),
+        ),
+        "a quarter": ("h100-memory-shares", "20Gi", ("3 such shares fit", "with 20389Mi each 4 fit")),
+        "half": ("h100-memory-shares", "40Gi", ("1 such share fits", "with 40779Mi each 2 fit")),
+        "a third, far too large": ("h100-memory-shares", "30Gi", ()),
+        "as it should be": ("h100-memory-shares", "10194Mi", ()),
+        "of another size": ("memory-shares", "4Gi", ()),
+    },
+)
+def test_a_share_a_little_too_large_for_one_more(bed, memory, words):
+    claims = {"gpu": {**GPU, "capacity": {"memory": memory}}}
+    findings = [each for each in check([profile(claims)], FACTS[bed]) if each.rule == "share-remainder"]
+    assert len(findings) == bool(words)
+    assert all(word in findings[0].message for word in words)
+
+
+def test_several_shares_of_one_device_are_refused_for_the_right_reason():
+    claims = {"gpu": {**GPU, "count": 2, "capacity": {"memory": "10Gi"}}}
+    (finding,) = [each for each in check([profile(claims)], FACTS["h100-memory-shares"]) if each.rule == "never-fits"]
+    assert (
+        "a claim gets at most one share of a device, and gpu asks for 2 where no node has more than 1"
+        in finding.message
+    )
 
 
 def test_a_share_that_kube_scheduler_would_miscount():
