@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -18,7 +19,6 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.placement_kind import PlacementKind
-from dra_spawner.placeholders.planner.node_conditions import new_drain_mark
 from dra_spawner.placeholders.planner.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
@@ -222,7 +222,7 @@ async def test_a_server_on_a_drained_node_outlives_its_kubelet(node: RealNode, n
     """The order refuses new servers by required affinity, which a restarted kubelet also asks of those that run."""
     async with watched(node, node_cluster) as watched_node:
         world = watched_node.world
-        mark = new_drain_mark()
+        mark = secrets.token_hex(5)
         await world.user("ada", SHARE, cpu="100m", image=QUICK_SERVER, mark=mark)
         started = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
         nodes = world.watch.snapshot.nodes
@@ -233,7 +233,7 @@ async def test_a_server_on_a_drained_node_outlives_its_kubelet(node: RealNode, n
         )
         for _ in range(2):
             await asyncio.to_thread(node.restart_kubelet)
-        await world.user("bob", SHARE, cpu="100m", image=QUICK_SERVER, mark=new_drain_mark())
+        await world.user("bob", SHARE, cpu="100m", image=QUICK_SERVER, mark=secrets.token_hex(5))
         path = node_cluster.path("pods", "bob")
         pending = await node_cluster.wait_for(
             path, lambda found: "nodeName" in found["spec"] or is_unschedulable(found)

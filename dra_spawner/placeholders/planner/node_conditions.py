@@ -9,7 +9,6 @@ term of its affinity matches, and no term of a server that is pending does, howe
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -21,7 +20,6 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = [
     "drain_mark",
-    "new_drain_mark",
     "refusing_drained_nodes",
     "requiring_readiness",
     "without_drains",
@@ -47,7 +45,7 @@ def refusing_drained_nodes(affinity: Mapping[str, Any], mark: str | None = None)
     Parameters
     ----------
     mark
-        The pod's own; None for a pod that is not created.
+        The pod's own, ten hexadecimal digits that no other pod has; None for a pod that is not created.
     """
     terms = [_without_ours(term) for term in _terms(affinity) if not _is_spared(term)] or [{}]
     refusing = [_with(term, _NOT_DRAINED) for term in terms]
@@ -71,11 +69,6 @@ def without_label(pod: Pod, label: str) -> Pod:
             rest = None if any(term.is_empty for term in terms) else NodeSelector(terms)
             return replace(pod, node_selector=selector, required_nodes=rest)
     return replace(pod, node_selector=selector) if len(selector) < len(pod.node_selector) else pod
-
-
-def new_drain_mark() -> str:
-    """A mark that no other pod has."""
-    return secrets.token_hex(5)
 
 
 def drain_mark(pod: Pod) -> str | None:

@@ -7,13 +7,14 @@ a node. Each attempt has its own steps.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.node_conditions import new_drain_mark, refusing_drained_nodes
+from dra_spawner.placeholders.planner.node_conditions import refusing_drained_nodes
 from dra_spawner.profiles import ClaimPlan, compile_claims
 from dra_spawner.profiles.claim_templates import claim_variables, expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
@@ -193,7 +194,7 @@ class Attempt:
         Each pod has another mark. Without a service nobody drains nodes.
         """
         has_service = is_configured(self.spawner.placeholder_service)
-        return refusing_drained_nodes(affinity, new_drain_mark()) if has_service else affinity
+        return refusing_drained_nodes(affinity, secrets.token_hex(5)) if has_service else affinity
 
     @property
     def variables(self) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,6 @@ from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.node_conditions import (
     drain_mark,
-    new_drain_mark,
     refusing_drained_nodes,
     requiring_readiness,
 )
@@ -35,7 +35,7 @@ ORDER = "set by user ada: repair"
 
 def start(world: World, name: str, shape: Shape, **kind: Any) -> None:
     """A user's pod comes, as DRASpawner makes it now."""
-    affinity = refusing_drained_nodes({}, new_drain_mark())
+    affinity = refusing_drained_nodes({}, secrets.token_hex(5))
     world.user(name, shape.claims, requires_ready=False, affinity=requiring_readiness(affinity), **kind)
 
 
@@ -211,7 +211,7 @@ def test_no_pod_comes_that_was_pending_before_the_servers_there_started() -> Non
 def test_no_pod_opens_a_drained_node() -> None:
     """Somebody's pod has a mark as a server has it; a pending server does not come either, later."""
     world = hub((PLAIN, 0, 9), nodes=("a",))
-    affinity = refusing_drained_nodes({}, new_drain_mark())
+    affinity = refusing_drained_nodes({}, secrets.token_hex(5))
     world.user("mallory", namespace="elsewhere", requires_ready=False, affinity=affinity)
     start(world, "ada", PLAIN)
     world.settle()
@@ -261,7 +261,7 @@ AFFINITIES: Mapping[str, Mapping[str, Any]] = {
 
 @all_of_them("affinity", AFFINITIES)
 def test_the_condition_is_added_once_and_the_shape_stays(affinity: Mapping[str, Any]) -> None:
-    mark = new_drain_mark()
+    mark = secrets.token_hex(5)
     once = refusing_drained_nodes(affinity, mark)
     assert refusing_drained_nodes(once, mark) == once
     assert refusing_drained_nodes(once) == refusing_drained_nodes(affinity)
