@@ -8,7 +8,7 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
-from dra_spawner.doctor.objects import chart_of, flags_of, hub_deployment, name_of, version_of
+from dra_spawner.doctor.objects import chart_of, hub_deployment, name_of, version_of
 from dra_spawner.project_links import where
 from dra_spawner.versions import KUBERNETES, Z2JH, package_problems
 
@@ -27,7 +27,6 @@ _GATES: Final = {
     "DRAExtendedResource": "profiles with extended resources get no devices of DRA drivers",
 }
 _NEEDED_GATE: Final = "DynamicResourceAllocation"
-_PREEMPTION: Final = "DRAPreemption"
 
 KUBERNETES_VERSION: Final = DoctorRule(
     "kubernetes-version",
@@ -56,13 +55,6 @@ FEATURE_GATE: Final = DoctorRule(
     (Severity.ERROR, Severity.WARNING),
     "a feature gate about devices is off",
     "turn it on in kube-apiserver, kube-scheduler, kube-controller-manager and the kubelets",
-)
-DRA_PREEMPTION: Final = DoctorRule(
-    "dra-preemption",
-    _SUBJECT,
-    (Severity.INFO,),
-    "kube-scheduler itself preempts pods for devices (DRAPreemption)",
-    "none",
 )
 CHART_VERSION: Final = DoctorRule(
     "chart-version",
@@ -141,20 +133,6 @@ def _gates(facts: DoctorFacts) -> Iterator[DoctorFinding]:
                 f"Set --feature-gates={gate}=true in kube-apiserver, kube-scheduler, kube-controller-manager and "
                 "kubelets.",
                 severity=Severity.ERROR if gate == _NEEDED_GATE else Severity.WARNING,
-            )
-    schedulers = [each for each in facts.control_plane or () if "scheduler" in name_of(each)]
-    if not schedulers and (facts.gates or {}).get(_PREEMPTION):
-        yield DRA_PREEMPTION.finding(
-            f"kube-apiserver has the feature gate {_PREEMPTION} on. If kube-scheduler has it, too, it preempts pods "
-            "for devices itself; handovers stay useful."
-        )
-    for pod in schedulers:
-        gates = flags_of(pod).get("feature-gates", "").replace(" ", "").split(",")
-        if f"{_PREEMPTION}=true" in gates:
-            yield DRA_PREEMPTION.finding(
-                f"kube-scheduler preempts pods for devices itself ({_PREEMPTION}). Handovers stay useful: the "
-                "scheduler forgets for which pod it has freed a device when it restarts.",
-                where=f"Pod {name_of(pod)}",
             )
 
 
