@@ -14,7 +14,7 @@ from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import Hold
-from dra_spawner.placeholders.planner.limited_targets import DenialCause
+from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from tests.cluster.access import (

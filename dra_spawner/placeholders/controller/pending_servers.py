@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.preemption import PendingUser, decide_preemptions
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.preemption import decide_preemptions
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
+from dra_spawner.placeholders.planner.round import PendingUser, Round
 from dra_spawner.placeholders.planner.safeguards import hold_reason
 from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.claims import ObjectKey
@@ -62,11 +63,13 @@ def _told(controller: PlaceholderController, view: View) -> dict[ObjectKey, Pend
         told = {each.pod: each for each in decided.pending}
         if all(ObjectKey.of(pod) in told for pod in view.pending_users):
             return told
-    before = decided.planner_state.pending_records if decided is not None else _as_by_age(view)
-    _, pending, _ = decide_preemptions(view, controller.policy, NodesBusyness(view), before)
-    return {each.pod: each for each in pending}
+    state = decided.planner_state if decided is not None else _state_by_age(view)
+    round_ = Round(view, controller.policy, state)
+    round_.decide((decide_preemptions,))
+    return {each.pod: each for each in round_.pending}
 
 
-def _as_by_age(view: View) -> dict[str, PendingRecord]:
-    """Records as a leader would have them; a pod that fits and has long been pending has a reason."""
-    return {pod.uid: PendingRecord(view.now - age(pod.created, view.now)) for pod in view.pending_users}
+def _state_by_age(view: View) -> PlannerState:
+    """The state as a leader would have it; a pod that fits and has long been pending has a reason."""
+    records = {pod.uid: PendingRecord(view.now - age(pod.created, view.now)) for pod in view.pending_users}
+    return replace(PlannerState.fresh(view.now), pending_records=records)

@@ -41,7 +41,7 @@ from dra_spawner.placeholders.planner.decide import Decisions, decide
 from dra_spawner.placeholders.planner.placement import group_alike_nodes
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.preemption import PendingUser
+from dra_spawner.placeholders.planner.round import PendingUser
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.placeholders.planner.view import View

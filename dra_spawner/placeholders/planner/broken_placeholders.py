@@ -7,26 +7,17 @@ from collections.abc import Iterator
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, delete_placeholder
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 
 
-def decide_broken(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
-    """Deletions of broken placeholders; replacements are decided elsewhere.
-
-    Parameters
-    ----------
-    ending
-        Placeholders that end in this round for other reasons.
-    """
+def decide_broken(round_: Round) -> tuple[DeletePlaceholder, ...]:
+    """Deletions of broken placeholders; replacements are decided elsewhere."""
+    view, policy, ending = round_.view, round_.policy, round_.ending
     return (*_failed(view), *_not_proven(view, policy, ending), *_without_claims(view, policy, ending))
-
-
-def has_failed(pod: Pod) -> bool:
-    """Whether a broken placeholder failed because of its node or devices, so that the next one may fail too."""
-    return pod.is_finished or pod.has_unhealthy_device or (bool(pod.node_name) and not pod.is_running)
 
 
 def _failed(view: View) -> Iterator[DeletePlaceholder]:

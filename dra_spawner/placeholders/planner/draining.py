@@ -8,26 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import DeletePlaceholder, LabelNode, delete_placeholder
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.actions import Action, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.node_conditions import drain_mark, without_label
 from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.passing_devices import lasting_shape
-from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
+from dra_spawner.placeholders.planner.planner_state import TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import Placeholder, View, age, is_labelled, is_ready_for_users
-from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["decide_draining", "evict_from_drained", "replacement", "tracked_labels", "with_written"]
+__all__ = ["decide_drained", "decide_draining", "replacement", "tracked_labels", "with_written"]
 
 #: Age at which a placeholder that fits is bound: the scheduler tries again after 10 s at most.
 _PLACED_BY_THEN = timedelta(seconds=30)
@@ -52,14 +50,13 @@ def with_written(labels: Mapping[str, TrackedLabel], actions: Iterable[LabelNode
     return {**labels, **written}
 
 
-def decide_draining(
-    view: View, policy: Policy, planner_state: PlannerState, busyness: NodesBusyness
-) -> tuple[tuple[LabelNode, ...], PlannerState]:
+def decide_draining(round_: Round) -> list[LabelNode]:
     """Drain the nodes of orders, and choose nodes to empty so that the autoscaler removes them.
 
     A node with a user's server is never emptied.
     """
-    labels = tracked_labels(view, names.DRAINING, planner_state.draining_labels)
+    view, policy = round_.view, round_.policy
+    labels = tracked_labels(view, names.DRAINING, round_.state.draining_labels)
     actions = _decide_ordered_draining(view, policy, labels)
     spared = _decide_spared_servers(view, policy, actions)
     for name, state in view.nodes_labelled(names.DRAINING):
@@ -70,30 +67,35 @@ def decide_draining(
             actions.append(LabelNode(name, names.DRAINING, None, why))
         elif not actions and is_labelled(state, names.DRAINING) and (pending := _pending_for(view, state)) is not None:
             actions.append(LabelNode(name, names.DRAINING, None, f"{pending.pod} would fit there"))
-    planner_state = replace(planner_state, draining_labels=with_written(labels, actions))
     actions += spared
-    if actions or view.pending_users or view.unknown_kinds or _is_under_way(view):
-        return tuple(actions), planner_state
-    tried = planner_state.drain_tried
+    if not actions and (chosen := _choose_to_empty(round_)):
+        # One at a time, as each changes what fits on the others.
+        reason = "no users, and its placeholders fit on other nodes"
+        actions.append(LabelNode(chosen, names.DRAINING, names.EMPTYING, reason))
+    written = (each for each in actions if each.label == names.DRAINING)
+    round_.remember(draining_labels=with_written(labels, written))
+    return actions
+
+
+def _choose_to_empty(round_: Round) -> str:
+    """A node that can be emptied; empty if there is none, or if it is not time to search for one."""
+    view, policy, tried = round_.view, round_.policy, round_.state.drain_tried
+    if view.pending_users or view.unknown_kinds or _is_under_way(view):
+        return ""
     if tried is not None and timedelta(0) <= view.now - tried < _EMPTY_AGAIN:
-        return (), planner_state
+        return ""
     candidates = [
         name
         for name in sorted(view.placeholders_of_node)
         if (held_by := view.snapshot.nodes.get(name)) is not None
         and not is_labelled(held_by, names.DRAINING)
-        and _may_empty(view, policy, planner_state, held_by, busyness)
+        and _may_empty(round_, held_by)
     ]
     if not candidates:
-        return (), planner_state
-    # One at a time, as each changes what fits on the others.
-    chosen, last = _first_to_empty(view, policy, candidates, planner_state.drain_last)
-    planner_state = replace(planner_state, drain_tried=view.now, drain_last=last)
-    if chosen:
-        reason = "no users, and its placeholders fit on other nodes"
-        action = LabelNode(chosen, names.DRAINING, names.EMPTYING, reason)
-        return (action,), replace(planner_state, draining_labels=with_written(labels, (action,)))
-    return (), planner_state
+        return ""
+    chosen, last = _first_to_empty(view, policy, candidates, round_.state.drain_last)
+    round_.remember(drain_tried=view.now, drain_last=last)
+    return chosen
 
 
 def _decide_ordered_draining(view: View, policy: Policy, labels: Mapping[str, TrackedLabel]) -> list[LabelNode]:
@@ -138,14 +140,16 @@ def _spares_of(pods: Iterable[Pod]) -> set[str]:
     return {names.DRAIN_SPARES_PREFIX + mark for pod in pods if (mark := drain_mark(pod)) is not None}
 
 
-def evict_from_drained(view: View, policy: Policy, ending: Collection[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
+def decide_drained(round_: Round) -> tuple[Action, ...]:
     """Evictions from nodes that people ordered to be drained, whether or not the replacements fit elsewhere."""
-    return tuple(
+    ending = round_.ending
+    evictions = [
         delete_placeholder(each.pod, each.state, Cause.DRAIN, f"its node {name} is drained, {because}")
-        for name, because in policy.drained.items()
-        for each in view.placeholders_of_node.get(name, ())
+        for name, because in round_.policy.drained.items()
+        for each in round_.view.placeholders_of_node.get(name, ())
         if each.key not in ending and each.may_end(Cause.DRAIN)
-    )
+    ]
+    return round_.within_budget(round_.if_known(evictions))
 
 
 def _first_to_empty(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:
@@ -207,10 +211,8 @@ def _is_under_way(view: View) -> bool:
     return any(view.placeholders_of_node.get(name) for name in draining)
 
 
-def _may_empty(
-    view: View, policy: Policy, planner_state: PlannerState, state: NodeState, busyness: NodesBusyness
-) -> bool:
-    name = state.node.name
+def _may_empty(round_: Round, state: NodeState) -> bool:
+    view, policy, planner_state, name = round_.view, round_.policy, round_.state, state.node.name
     if view.users_of_node.get(name) or _has_servers(state) or not is_ready_for_users(state):
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, names.ATTRACT):
@@ -218,7 +220,7 @@ def _may_empty(
     left = planner_state.busy.get(name, planner_state.ready_since.get(name, planner_state.tokens.at))
     if view.now - left < policy.grace.freed_node:
         return False
-    figure = busyness.of(name).figure
+    figure = round_.busyness.of(name).figure
     if figure is None or float(figure) > policy.drain_below:
         return False
     held = view.placeholders_of_node.get(name, ())

@@ -36,6 +36,7 @@ from dra_spawner.placeholders.planner.actions import (
 )
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.prepared_claims import goes_first, waits_for
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
@@ -47,8 +48,9 @@ _UNDER_WAY = timedelta(seconds=10)
 _CLOCKS_APART = timedelta(minutes=5)
 
 
-def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
+def decide_handovers(round_: Round) -> list[Action]:
     """Actions for claims that users' pods name or that are reserved for them."""
+    view, policy = round_.view, round_.policy
     takers = _takers(view)
     actions: list[Action] = []
     for key, placeholder in view.placeholders.items():
@@ -71,18 +73,16 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
     actions += _of_leaving(view, policy)
     actions += _unowned(view, policy)
     actions += _orphans(view, policy)
-    return tuple(actions)
+    return actions
 
 
-def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
+def decide_unused_reservations(round_: Round) -> list[DeletePlaceholder]:
     """Deletions of placeholders whose pod came with claims of its own; a claim is reserved only once.
 
-    Parameters
-    ----------
-    ending
-        Placeholders that end in this round for other reasons, such as preemption for this pod.
+    A placeholder may end for another reason, such as preemption for this pod.
     """
-    return tuple(
+    view, ending = round_.view, round_.ending
+    return [
         _end(
             view,
             placeholder,
@@ -93,7 +93,7 @@ def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tupl
         if placeholder.reservation is not None
         and key not in ending
         and reservation_state(view, placeholder) is ReservationState.UNUSED
-    )
+    ]
 
 
 def is_under_way(view: View, policy: Policy) -> bool:

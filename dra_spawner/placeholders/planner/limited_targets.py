@@ -7,10 +7,9 @@ would refuse them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final
 
 from dra_spawner import names
@@ -24,68 +23,18 @@ from dra_spawner.placeholders.planner.passing_devices import without_lasting_dev
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.remaining_quotas import RemainingQuotas
+from dra_spawner.placeholders.planner.round import Denial, DenialCause, Round
 from dra_spawner.placeholders.planner.view import Placeholder, View, age, newest_first, reservation_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["Denial", "DenialCause", "LimitedTargets", "limit_targets"]
+__all__ = ["LimitedTargets", "limit_targets"]
 
 #: Head start of each hub with less when a limit of all hubs has free capacity: longer than a watch and a round take.
 _TURN: Final = timedelta(seconds=2)
 _LONGEST_TURN: Final = timedelta(seconds=10)
 #: Age of a placeholder that the scheduler has judged, and of which all services have seen that.
 _NEW: Final = timedelta(seconds=10)
-
-
-class DenialCause(StrEnum):
-    """What keeps wanted placeholders from being created."""
-
-    #: An administrator's limit.
-    LIMIT = "limit"
-    #: A ResourceQuota.
-    QUOTA = "quota"
-    #: The autoscaler adds no more nodes.
-    AUTOSCALER = "autoscaler"
-    #: Too many have failed in a row.
-    FAILURES = "failures"
-    #: Kubernetes would end them, for the taint of each device that they could get.
-    TAINT = "taint"
-
-    @property
-    def is_resumable(self) -> bool:
-        """Whether an administrator can have them created again at once."""
-        return self in (DenialCause.AUTOSCALER, DenialCause.FAILURES)
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """Placeholders of a shape that are wanted and may not exist.
-
-    Attributes
-    ----------
-    wanted, allowed
-        Numbers of placeholders: the target, and the part of it that may exist.
-    because
-        What allows no more, after "allowed by" or "allowed".
-    """
-
-    shape: str
-    cause: DenialCause
-    wanted: int
-    allowed: int
-    because: str
-
-    def sentence(self, name: str) -> str:
-        """For people.
-
-        Parameters
-        ----------
-        name
-            Of a choice with this shape; empty if there is none.
-        """
-        wanted = f"{self.wanted} is wanted" if self.wanted == 1 else f"{self.wanted} are wanted"
-        allowed = f"{self.allowed} is allowed" if self.allowed == 1 else f"{self.allowed} are allowed"
-        return f"Placeholders of {name or f'shape {self.shape}'}: {wanted}, {allowed} {self.because}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,27 +93,13 @@ class LimitedTargets:
         return tuple(kept), {**denials, **self.denials}
 
 
-def limit_targets(
-    view: View,
-    policy: Policy,
-    planner_state: PlannerState,
-    needing: Mapping[str, Sequence[ObjectKey]],
-    ending: Collection[ObjectKey],
-) -> LimitedTargets:
-    """The targets that may be reached now.
-
-    Parameters
-    ----------
-    needing
-        Users' pending pods that need a node, by shape.
-    ending
-        Placeholders that end in this round for other reasons.
-    """
-    capped = dict(_caps(view, policy, planner_state))
+def limit_targets(round_: Round) -> LimitedTargets:
+    """The targets that may be reached now."""
+    view, policy = round_.view, round_.policy
+    capped = dict(_caps(view, policy, round_.state))
     if not (policy.limits or view.quotas or capped):
         return LimitedTargets()
-    remaining = RemainingQuotas(view, policy) if view.quotas else None
-    return _Targets(view, policy, needing, ending, capped, remaining, planner_state.capacity_since).found()
+    return _Targets(round_, capped).found()
 
 
 def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[tuple[str, tuple[DenialCause, str]]]:
@@ -211,22 +146,14 @@ class _Counted:
 class _Targets:
     """One round's count."""
 
-    def __init__(
-        self,
-        view: View,
-        policy: Policy,
-        needing: Mapping[str, Sequence[ObjectKey]],
-        ending: Collection[ObjectKey],
-        capped: Mapping[str, tuple[DenialCause, str]],
-        remaining: RemainingQuotas | None,
-        capacity_since: Mapping[str, datetime],
-    ) -> None:
+    def __init__(self, round_: Round, capped: Mapping[str, tuple[DenialCause, str]]) -> None:
+        view, policy, ending = round_.view, round_.policy, round_.ending
         self._view = view
         self._policy = policy
-        self._needing = needing
+        self._needing = round_.servers.needing_node
         self._capped = capped
-        self._remaining = remaining
-        self._capacity_before = capacity_since
+        self._remaining = RemainingQuotas(view, policy) if view.quotas else None
+        self._capacity_before = round_.state.capacity_since
         self._capacity_since: dict[str, datetime] = {}
         self._usage = LimitUsage(view)
         self._totals = [LimitTotal(each) for each in policy.limits]
@@ -241,7 +168,7 @@ class _Targets:
             for shape in policy.shapes
         }
         self._warm = {each.key for shape in policy.shapes for each in view.warm(shape)}
-        self._exempt = set(_for_users(self._free, needing))
+        self._exempt = set(_for_users(self._free, self._needing))
         self._others, self._others_on_top = self._of_others()
         self._ending = ending
         if self._totals:

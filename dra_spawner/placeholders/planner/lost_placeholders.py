@@ -20,12 +20,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.broken_placeholders import has_failed
 from dra_spawner.placeholders.planner.policy import Policy, Renewal
 from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["Loss", "LostPlaceholders"]
+__all__ = ["Loss", "LostPlaceholders", "has_failed"]
 
 #: Placeholders that are lost younger than this are replaced one first.
 _YOUNG: Final = timedelta(minutes=5)
@@ -184,6 +183,11 @@ class LostPlaceholders:
             decided=self.decided & (present.keys() | ended),
             excuses=(self.excuses | used) & {pod.uid for pod in view.users.values()},
         )
+
+
+def has_failed(pod: Pod) -> bool:
+    """Whether a broken placeholder failed because of its node or devices, so that the next one may fail too."""
+    return pod.is_finished or pod.has_unhealthy_device or (bool(pod.node_name) and not pod.is_running)
 
 
 def _has_node(view: View, pod: Pod) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, delete_placeholder
-from dra_spawner.placeholders.planner.policy import DeletionOrder, Policy
+from dra_spawner.placeholders.planner.policy import DeletionOrder
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import Placeholder, View
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -51,18 +50,19 @@ def _why_not(view: View, placeholder: Placeholder, server: str) -> str:
     return ""
 
 
-def decide_orders(view: View, policy: Policy, ending: Collection[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
+def decide_orders(round_: Round) -> list[DeletePlaceholder]:
     """Deletions that are ordered and still possible; they wait while a kind is unknown."""
+    view, ending = round_.view, round_.ending
     if view.unknown_kinds:
-        return ()  # a reserved placeholder's server may be there by now
-    return tuple(
+        return []  # a reserved placeholder's server may be there by now
+    return [
         delete_placeholder(found.pod, found.state, Cause.EXPIRED if order.server else Cause.EVICTED, order.reason)
-        for order in policy.orders
+        for order in round_.policy.orders
         if (found := view.placeholders.get(order.key)) is not None
         and found.pod.uid == order.uid
         and order.key not in ending
         and not _why_not(view, found, order.server)
-    )
+    ]
 
 
 def is_order_done(view: View, order: DeletionOrder) -> bool:

@@ -6,41 +6,24 @@ Until then they can be preempted for users like all others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import (
-    Action,
-    CreatePlaceholder,
-    DeletePlaceholder,
-    Hold,
-    delete_placeholder,
-)
-from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, Hold, delete_placeholder
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.prepared_claims import goes_first
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
-from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 __all__ = ["decide_outdated"]
 
 
-def decide_outdated(
-    view: View, policy: Policy, planner_state: PlannerState, numbers: Iterable[Action], ending: frozenset[ObjectKey]
-) -> tuple[tuple[DeletePlaceholder, ...], dict[ObjectKey, Hold], PlannerState]:
-    """Deletions of outdated placeholders; the ones that stay for now, with the rule; and the new planner state.
-
-    Parameters
-    ----------
-    numbers
-        Creations and deletions towards the target, before limits.
-    ending
-        Placeholders that end in this round for other reasons.
-    """
+def decide_outdated(round_: Round) -> tuple[Action, ...]:
+    """Deletions of outdated placeholders; the ones that stay for now are noted, with the rule."""
+    view, policy, ending = round_.view, round_.policy, round_.ending
     old = [
         each
         for shape, there in view.placeholders_of_shape.items()
@@ -48,10 +31,10 @@ def decide_outdated(
         if (shape not in policy.shapes and policy.is_complete) or _is_of_older_release(view, policy, each)
         if each.may_end(Cause.OUTDATED) and each.key not in ending
     ]
-    since = {shape: planner_state.outdated.get(shape, view.now) for shape in sorted({each.shape for each in old})}
-    planner_state = replace(planner_state, outdated=since)
+    since = {shape: round_.state.outdated.get(shape, view.now) for shape in sorted({each.shape for each in old})}
+    round_.remember(outdated=since)
     if not old:
-        return (), {}, planner_state
+        return ()
     warm = {each.key for shape in since for each in view.warm(shape)}
     old.sort(key=lambda each: (each.key in warm, newest_first(each)))
     pending = [
@@ -59,7 +42,7 @@ def decide_outdated(
         for each in view.placeholders.values()
         if each.is_pending and each.shape in policy.shapes and each.key not in ending
     ]
-    are_replaced = not pending and not any(isinstance(each, CreatePlaceholder) for each in numbers)
+    are_replaced = not pending and not round_.is_short
     going = [
         each
         for each in old
@@ -68,8 +51,8 @@ def decide_outdated(
     if not going:
         # The budget allows no more in one round.
         going = _in_the_way(view, old[: policy.budget.burst], pending[: policy.budget.burst])
-    stay = {each.key for each in old} - {each.key for each in going}
-    return tuple(_end(each, policy) for each in going), dict.fromkeys(sorted(stay), Hold.REPLACING), planner_state
+    round_.hold(sorted({each.key for each in old} - {each.key for each in going}), Hold.REPLACING)
+    return round_.within_budget(round_.if_known([_end(each, policy) for each in going]))
 
 
 def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionRecord
-from dra_spawner.placeholders.planner.quota_preemption import EndedPlaceholder, QuotaShortage
 from dra_spawner.placeholders.planner.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 
@@ -32,6 +31,8 @@ class JudgedReadiness:
     unsettled: frozenset[str] = frozenset()
 
 
+#: Time until watches show what a quota counts.
+_SETTLED: Final = timedelta(seconds=1)
 #: After so many removals that were not seen, somebody else writes a label again.
 _MAX_LOST_REMOVALS: Final = 3
 
@@ -64,6 +65,47 @@ class TrackedLabel:
     def written(self, value: str | None) -> TrackedLabel:
         """The label once this service has written a value."""
         return replace(self, decided=value, is_others=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPlaceholder:
+    """A placeholder that ends or has ended, and that a quota may still count.
+
+    Attributes
+    ----------
+    has_no_claims
+        Whether a server has its claims.
+    gone
+        Since when the pod no longer exists; None while it exists.
+    """
+
+    shape: str
+    has_no_claims: bool
+    gone: datetime | None = None
+
+    def not_after(self, now: datetime) -> EndedPlaceholder:
+        """The same without a future time."""
+        return replace(self, gone=min(self.gone, now)) if self.gone is not None else self
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaShortage:
+    """Whether placeholders are to be preempted, and since when.
+
+    A quota counts an object before a watch shows it, so a shortage that is over in a moment is none.
+    """
+
+    since: datetime | None = None
+
+    def after(self, victims: Sequence[object], now: datetime) -> QuotaShortage:
+        """The value of a round."""
+        if not victims:
+            return QuotaShortage()
+        return self if self.since is not None and self.since <= now else QuotaShortage(now)
+
+    def lasts(self, now: datetime) -> bool:
+        """Whether it has lasted for long enough to act."""
+        return self.since is not None and now - self.since >= _SETTLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ simulation, and only for pods that want devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -20,8 +20,9 @@ from dra_spawner.placeholders.planner.cluster_index import FitMemos
 from dra_spawner.placeholders.planner.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.node_conditions import without_label
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionBackoff
-from dra_spawner.placeholders.planner.undecided import Unknown, surely_fits, why_unknown
+from dra_spawner.placeholders.planner.preemption_backoff import PreemptionBackoff
+from dra_spawner.placeholders.planner.round import PendingUser, Round
+from dra_spawner.placeholders.planner.undecided import surely_fits, why_unknown
 from dra_spawner.placeholders.planner.view import Placeholder, View, allows, is_drained, newest_first, wants_devices
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.failed_fits import FailedFits
@@ -49,50 +50,18 @@ class Preemption:
     nominated_pods: tuple[Placeholder, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PendingUser:
-    """A pending user's pod, and what is done about it.
-
-    Attributes
-    ----------
-    reason
-        Why it is pending, or what was done.
-    needs_node
-        Whether only another node helps.
-    has_preemption
-        Whether placeholders were preempted for it, so that the freed capacity must stay free for it.
-    unknown
-        Why it is not known whether it fits; None if that is known.
-    """
-
-    pod: ObjectKey
-    reason: str
-    needs_node: bool = False
-    has_preemption: bool = False
-    unknown: Unknown | None = None
-
-
-def decide_preemptions(
-    view: View, policy: Policy, busyness: NodesBusyness, before: Mapping[str, PendingRecord]
-) -> tuple[tuple[Action, ...], tuple[PendingUser, ...], Mapping[str, PendingRecord]]:
-    """Preempt placeholders for pending users' pods.
-
-    Parameters
-    ----------
-    before
-        Records of pending pods, by uid.
-
-    Returns
-    -------
-    tuple
-        Actions; each pending pod with its cause; the new records.
-    """
+def decide_preemptions(round_: Round) -> list[Action]:
+    """Preempt placeholders for pending users' pods, and find the cause of each pending pod."""
+    view = round_.view
+    backoff = PreemptionBackoff(view, round_.policy.grace, round_.state.pending_records)
     with view.snapshot.trial():
-        preemptions = _Preemptions(view, policy, busyness, PreemptionBackoff(view, policy.grace, before))
+        preemptions = _Preemptions(view, round_.policy, round_.busyness, backoff)
         for pod in view.searches.in_turn(view.pending_users):
             with view.searches.charged_to(pod):
                 preemptions.try_to_look_at(pod)
-    return tuple(preemptions.actions), tuple(preemptions.pending), preemptions.preemption_backoff.pending_records
+    round_.pending = tuple(preemptions.pending)
+    round_.remember(pending_records=backoff.pending_records)
+    return preemptions.actions
 
 
 class _Preemptions:

@@ -46,6 +46,10 @@ class PreemptionRecord:
             return None
         return cls(at, min(int(times), _MAX_TIMES) if times.isascii() and times.isdigit() and len(times) < 4 else 1)
 
+    def is_recent(self, now: datetime, grace: Grace) -> bool:
+        """Whether the freed capacity must stay free for the pod."""
+        return timedelta(0) <= now - self.at < grace.preempt_again
+
     def waits(self, grace: Grace) -> timedelta:
         """Time until the next preemption for the pod."""
         return grace.preempt_again * _BACK_OFF ** (max(self.times, 1) - 1)
@@ -118,7 +122,7 @@ class PreemptionBackoff:
     def has_preemption(self, pod: Pod) -> bool:
         """Whether the last preemption for a pod is recent, so that the freed capacity stays free for it."""
         last = self.preempted(pod)
-        return last is not None and timedelta(0) <= self._view.now - last.at < self._grace.preempt_again
+        return last is not None and last.is_recent(self._view.now, self._grace)
 
     def tried(self, pod: Pod) -> frozenset[str]:
         """Nodes where placeholders were preempted for a pod."""

@@ -6,7 +6,6 @@ another one has. Its own service comes first. No label is written on the server:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -19,64 +18,46 @@ from dra_spawner.placeholders.planner.cluster_index import hub_of
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption import Preemption, find_preemption
 from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.undecided import surely_fits
 from dra_spawner.placeholders.planner.view import Placeholder, View, age, wants_devices
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Undecided
 
-__all__ = ["decide_preemptions_for_others", "has_preemption_for_others"]
+__all__ = ["decide_preemptions_for_others"]
 
 #: Time that the server's own service has, and then each hub with placeholders, one after the other by name.
 _TURN: Final = timedelta(seconds=5)
 _MAX_TIMES: Final = 8
 
 
-def has_preemption_for_others(view: View, policy: Policy, records: Mapping[str, PreemptionRecord]) -> bool:
-    """Whether the last preemption for a server of another hub is recent, so that the freed capacity stays free."""
-    return any(timedelta(0) <= view.now - each.at < policy.grace.preempt_again for each in records.values())
-
-
-def decide_preemptions_for_others(
-    view: View,
-    policy: Policy,
-    busyness: NodesBusyness,
-    before: Mapping[str, PreemptionRecord],
-    ending: Collection[ObjectKey],
-) -> tuple[tuple[DeletePlaceholder, ...], Mapping[str, PreemptionRecord]]:
+def decide_preemptions_for_others(round_: Round) -> list[DeletePlaceholder]:
     """Preempt placeholders for one server of another hub, where it surely fits then and nothing else helps it.
 
-    Parameters
-    ----------
-    before
-        Preemptions for such servers, by uid of the pod.
-    ending
-        Placeholders that end in this round for other reasons; then nothing is decided, as while a kind is unknown.
-
-    Returns
-    -------
-    tuple
-        Deletions, of one server's placeholders at most; and the new records.
+    Nothing is decided while placeholders end for other reasons, or while a kind is unknown.
     """
+    view, policy = round_.view, round_.policy
     pending = view.pending_servers_of_others
     uids = {pod.uid for pod in pending}
-    records = {uid: each for uid, each in before.items() if uid in uids}
-    if ending or view.unknown_kinds or has_preemption_for_others(view, policy, records):
-        return (), records
+    records = {uid: each for uid, each in round_.state.preempted_for_others.items() if uid in uids}
+    round_.remember(preempted_for_others=records)
+    if round_.ends or view.unknown_kinds or any(each.is_recent(view.now, policy.grace) for each in records.values()):
+        return []
     free = [each for each in view.placeholders.values() if each.is_free]
     due = [pod for pod in pending if _is_due(view, policy, pod, records.get(pod.uid))]
     if not free or not due:
-        return (), records
-    view.searches.begin_part()
+        return []
     with view.snapshot.trial():
         for pod in view.searches.in_turn(due):
             with view.searches.charged_to(pod):
-                found = _preemption(view, pod, free, busyness)
+                found = _preemption(view, pod, free, round_.busyness)
             if found is not None:
                 times = records[pod.uid].times if pod.uid in records else 0
-                records[pod.uid] = PreemptionRecord(view.now, min(times + 1, _MAX_TIMES))
-                return tuple(_deletions(pod, found)), records
-    return (), records
+                record = PreemptionRecord(view.now, min(times + 1, _MAX_TIMES))
+                round_.remember(preempted_for_others={**records, pod.uid: record})
+                return _deletions(pod, found)
+    return []
 
 
 def _is_due(view: View, policy: Policy, pod: Pod, last: PreemptionRecord | None) -> bool:

@@ -11,72 +11,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
+from dra_spawner.placeholders.planner.planner_state import EndedPlaceholder
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.quotas import Amounts, Quota
 from dra_spawner.placeholders.planner.remaining_quotas import QuotaNeeds, UnservedServer
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import Placeholder, View, age, newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["EndedPlaceholder", "QuotaShortage", "decide_quota_preemption", "ended_placeholders"]
+__all__ = ["decide_quota_preemption", "remember_ended"]
 
 #: Time until a quota shows that an object is gone.
 _UNCOUNTED: Final = timedelta(seconds=3)
-#: Time until watches show what a quota counts.
-_SETTLED: Final = timedelta(seconds=1)
 #: Time in which a server's pod and claims have to come. After it, the quota counts as the reason why they do not.
 _LATE: Final = timedelta(seconds=3)
 #: A handover that is younger than this is short: its placeholder ends soon and frees the capacity for the next server.
 _SHORT_HANDOVER: Final = timedelta(minutes=1)
 
 _FIRST: Final = (PlaceholderState.PENDING, PlaceholderState.STARTING, PlaceholderState.WARM)
-
-
-@dataclass(frozen=True, slots=True)
-class EndedPlaceholder:
-    """A placeholder that ends or has ended, and that a quota may still count.
-
-    Attributes
-    ----------
-    has_no_claims
-        Whether a server has its claims.
-    gone
-        Since when the pod no longer exists; None while it exists.
-    """
-
-    shape: str
-    has_no_claims: bool
-    gone: datetime | None = None
-
-    def not_after(self, now: datetime) -> EndedPlaceholder:
-        """The same without a future time."""
-        return replace(self, gone=min(self.gone, now)) if self.gone is not None else self
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaShortage:
-    """Whether placeholders are to be preempted, and since when.
-
-    A quota counts an object before a watch shows it, so a shortage that is over in a moment is none.
-    """
-
-    since: datetime | None = None
-
-    def after(self, victims: tuple[DeletePlaceholder, ...], now: datetime) -> QuotaShortage:
-        """The value of a round."""
-        if not victims:
-            return QuotaShortage()
-        return self if self.since is not None and self.since <= now else QuotaShortage(now)
-
-    def lasts(self, now: datetime) -> bool:
-        """Whether it has lasted for long enough to act."""
-        return self.since is not None and now - self.since >= _SETTLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +47,29 @@ class _Wanted:
     amount: int
 
 
-def decide_quota_preemption(
-    view: View,
-    policy: Policy,
-    needing: Mapping[str, Sequence[ObjectKey]],
-    ending: Collection[ObjectKey],
-    ended: Mapping[str, EndedPlaceholder],
-) -> tuple[DeletePlaceholder, ...]:
+def decide_quota_preemption(round_: Round) -> list[DeletePlaceholder]:
     """Delete as few placeholders as free capacity for users' servers; none where that does not help.
 
-    None either while the quotas or a kind cannot be followed: they would show no effect of a deletion.
-
-    Parameters
-    ----------
-    needing
-        Users' pending pods that need a node, by shape: their placeholders ask for the node.
-    ending
-        Placeholders that end in this round for other reasons.
-    ended
-        As of `ended_placeholders`, for these, too.
+    A quota counts an object before a watch shows it, so a shortage must last for a moment.
     """
+    victims = _victims(round_)
+    shortage = round_.state.quota_shortage.after(victims, round_.view.now)
+    round_.remember(quota_shortage=shortage)
+    return victims if shortage.lasts(round_.view.now) else []
+
+
+def _victims(round_: Round) -> list[DeletePlaceholder]:
+    """Deletions that free capacity now.
+
+    None while the quotas or a kind cannot be followed: they would show no effect of a deletion.
+    """
+    view, policy = round_.view, round_.policy
     if not view.quotas or not view.knows_quotas or view.unknown_kinds:
-        return ()
+        return []
+    candidates = _candidates(view, policy, round_.servers.needing_node, round_.ending)
     needs = QuotaNeeds(view, policy)
-    preemption = _QuotaPreemption(needs, view.quotas, _candidates(view, policy, needing, ending))
-    for each in ended.values():
+    preemption = _QuotaPreemption(needs, view.quotas, candidates)
+    for each in _ended_placeholders(round_).values():
         if each.shape in policy.shapes:
             preemption.add(needs.of_pod(each.shape) if each.has_no_claims else needs.of_placeholder(each.shape))
     # The quota may be the reason why their objects do not come.
@@ -121,22 +78,27 @@ def decide_quota_preemption(
         preemption.add(needs.of_pod(shape))
     preemption.free_for_one_more()
     preemption.end_excess()
-    return tuple(preemption.victims)
+    return preemption.victims
 
 
-def ended_placeholders(
-    view: View, before: Mapping[str, EndedPlaceholder], actions: Iterable[Action] = ()
-) -> dict[str, EndedPlaceholder]:
-    """Placeholders that end, those of these actions included, and those that have just ended; by uid."""
+def remember_ended(round_: Round) -> tuple[Action, ...]:
+    """Remember the placeholders that quotas may still count."""
+    round_.remember(ended=_ended_placeholders(round_))
+    return ()
+
+
+def _ended_placeholders(round_: Round) -> dict[str, EndedPlaceholder]:
+    """Placeholders that end, those of this round included, and those that have just ended; by uid."""
+    view = round_.view
     if not view.quotas:
         return {}
-    ends = (view.snapshot.pods.get(each.key) for each in actions if isinstance(each, DeletePlaceholder))
+    ends = (view.snapshot.pods.get(each.key) for each in round_.ends)
     # A quota does not count finished pods.
     ending = [each for each in (*view.terminating_soon, *ends) if each is not None and not each.is_finished]
     found = {pod.uid: EndedPlaceholder(pod.labels.get(names.SHAPE, ""), _has_no_claims(view, pod)) for pod in ending}
     # The API server may have refused a deletion.
     there = {each.pod.uid for each in view.placeholders.values()}
-    for uid, each in before.items():
+    for uid, each in round_.state.ended.items():
         gone = each.gone if each.gone is not None else view.now
         if uid not in found and uid not in there and view.now - gone < _UNCOUNTED:
             found[uid] = replace(each, gone=gone)

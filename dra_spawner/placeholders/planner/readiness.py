@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from dra_spawner import names
@@ -12,15 +11,14 @@ from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.hypothetical_pods import kind_of, pods_by_kind
 from dra_spawner.placeholders.planner.planner_state import JudgedReadiness, PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
 
 _MAX_NAMES = 3
 
 
-def decide_readiness(
-    view: View, policy: Policy, planner_state: PlannerState
-) -> tuple[tuple[LabelNode, ...], PlannerState]:
+def decide_readiness(round_: Round) -> list[LabelNode]:
     """Set and remove the readiness label that users' servers require.
 
     On a node with servers the label stays and gets the value ``late``: a kubelet that restarts ends running pods whose
@@ -28,12 +26,8 @@ def decide_readiness(
 
     Services of several hubs may share nodes, and need different images there. A service does not remove a label that
     another one has written: else both would write it again and again. So a node is ready if one hub finds it ready.
-
-    Parameters
-    ----------
-    planner_state
-        Of the last round; the new one is returned.
     """
+    view, policy, planner_state = round_.view, round_.policy, round_.state
     judge = _Judge(view, policy, planner_state)
     gone: list[LabelNode] = []
     come: list[LabelNode] = []
@@ -90,15 +84,14 @@ def decide_readiness(
         reason = f"ready for users: {judge.present(state, kinds)}"
         come.append(LabelNode(name, names.IMAGES_READY, names.TRUE, reason))
     labels.update((each.node, labels[each.node].written(each.value)) for each in (*gone, *come))
-    remembered = replace(
-        planner_state,
+    round_.remember(
         lost_readiness=lost_readiness,
         ready_since=since,
         readiness_labels=labels,
         drivers=judge.drivers_of_kind,
         judged=judge.judged(unsettled),
     )
-    return (*gone, *come), remembered
+    return [*gone, *come]
 
 
 def why_not_ready(view: View, policy: Policy, planner_state: PlannerState, name: str) -> str:

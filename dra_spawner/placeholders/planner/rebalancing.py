@@ -7,17 +7,24 @@ replacement there. The budget bounds all evictions; in doubt there is none.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold, LabelNode, delete_placeholder
+from dra_spawner.placeholders.planner.actions import (
+    Action,
+    CreatePlaceholder,
+    DeletePlaceholder,
+    Hold,
+    LabelNode,
+    delete_placeholder,
+)
 from dra_spawner.placeholders.planner.busyness import DAEMONS
 from dra_spawner.placeholders.planner.draining import replacement, tracked_labels, with_written
 from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind
-from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.view import (
@@ -35,14 +42,16 @@ from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 
 
-def decide_attraction(
-    view: View, policy: Policy, planner_state: PlannerState
-) -> tuple[tuple[LabelNode, ...], PlannerState]:
+def decide_attraction(round_: Round) -> list[LabelNode]:
     """Label the node that attracts placeholders: the newest one that users' servers can run on, while it is new.
 
-    The service of another hub, whose servers may run on other nodes, may label another one.
+    The service of another hub, whose servers may run on other nodes, may label another one. Without all shapes it is
+    unknown which nodes are for users.
     """
-    labels = tracked_labels(view, names.ATTRACT, planner_state.attract_labels)
+    view, policy = round_.view, round_.policy
+    if not policy.is_complete or view.unknown_kinds:
+        return []
+    labels = tracked_labels(view, names.ATTRACT, round_.state.attract_labels)
     pods = pods_by_kind(policy).values()
     open_to_users = (
         state
@@ -57,15 +66,8 @@ def decide_attraction(
     ]
     if newest is not None and not is_labelled(newest, names.ATTRACT):
         gone.append(LabelNode(newest.node.name, names.ATTRACT, names.TRUE, "the newest node"))
-    return tuple(gone), replace(planner_state, attract_labels=with_written(labels, gone))
-
-
-def remember_users(view: View, planner_state: PlannerState) -> PlannerState:
-    """The state with the time at which each present node last had users."""
-    busy = {**planner_state.busy, **dict.fromkeys(view.users_of_node, view.now)}
-    for name in busy.keys() - view.snapshot.nodes.keys():
-        del busy[name]
-    return replace(planner_state, busy=busy)
+    round_.remember(attract_labels=with_written(labels, gone))
+    return gone
 
 
 @dataclass
@@ -93,32 +95,28 @@ class _Evictions:
         self.warm[placeholder.shape] -= 1
 
 
-def decide_rebalancing(
-    view: View, policy: Policy, tokens: Tokens, ending: frozenset[ObjectKey]
-) -> tuple[tuple[DeletePlaceholder, ...], Tokens, dict[ObjectKey, Hold]]:
-    """Evict placeholders whose replacements start on better nodes; and say which must stay, with the rule.
+def decide_rebalancing(round_: Round) -> list[DeletePlaceholder]:
+    """Evict placeholders whose replacements start on better nodes; and note which must stay, with the rule.
 
-    Parameters
-    ----------
-    tokens
-        Eviction budget; the rest is returned.
-    ending
-        Placeholders that end in this round for other reasons.
+    Only when nothing else changes; the next round sees the result.
     """
+    view, policy, ending = round_.view, round_.policy, round_.ending
+    if any(map(_is_busy, round_.actions)):
+        return []
     stop = safeguard_of(view, policy)
     if stop is not None:
-        return (), tokens, dict.fromkeys(should_rebalance(view, policy, ending), stop.rule)
+        round_.hold(should_rebalance(view, policy, ending), stop.rule)
+        return []
     warm = Counter({shape: len(view.warm(shape)) for shape in view.placeholders_of_shape})
-    evictions = _Evictions(policy, tokens, warm, Counter())
+    evictions = _Evictions(policy, round_.state.tokens, warm, Counter())
     ended: list[DeletePlaceholder] = []
-    denied: dict[ObjectKey, Hold] = {}
     with view.snapshot.trial():
         for placeholder, cause, goal in _misplaced(view, policy, ending):
             denial = evictions.denial(placeholder)
             if denial is None and not _lands(view, policy, placeholder, cause, goal, len(ended)):
                 denial = Hold.LANDING
             if denial is not None:
-                denied[placeholder.key] = denial
+                round_.denied[placeholder.key] = denial
                 continue
             evictions.take(placeholder)
             to = f"node {goal}" if goal else "another node"
@@ -126,7 +124,18 @@ def decide_rebalancing(
             why = "is new and empty" if cause is Cause.REBALANCE else f"node {placeholder.node} is {left}"
             reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
             ended.append(delete_placeholder(placeholder.pod, placeholder.state, cause, reason))
-    return tuple(ended), evictions.tokens, denied
+    round_.remember(tokens=evictions.tokens)
+    return ended
+
+
+def _is_busy(action: Action) -> bool:
+    """Whether an action changes where placeholders fit."""
+    match action:
+        case DeletePlaceholder(cause=cause):
+            return cause in (Cause.PREEMPTED, Cause.QUOTA)
+        case LabelNode(label=label):
+            return label == names.ATTRACT
+    return isinstance(action, CreatePlaceholder)
 
 
 def should_rebalance(view: View, policy: Policy, ending: frozenset[ObjectKey] = frozenset()) -> list[ObjectKey]:

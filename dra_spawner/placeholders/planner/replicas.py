@@ -6,93 +6,103 @@ placeholder does not require the label: it asks for the node in the pod's place.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, delete_placeholder
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.preemption import PendingUser
+from dra_spawner.placeholders.planner.handover import is_under_way
+from dra_spawner.placeholders.planner.limited_targets import LimitedTargets, limit_targets
+from dra_spawner.placeholders.planner.passing_devices import nodes_to_avoid
+from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.planner.prepared_claims import unnamed_claims
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-
-@dataclass(frozen=True, slots=True)
-class PendingServers:
-    """Pending servers that may have a placeholder, by shape.
-
-    Attributes
-    ----------
-    count
-        Their number.
-    needing_node
-        Pending servers that only another node helps.
-    """
-
-    count: Mapping[str, int] = field(default_factory=dict)
-    needing_node: Mapping[str, list[ObjectKey]] = field(default_factory=dict)
+#: Limit of nodes with doubtful devices that a new placeholder names.
+_MAX_AVOIDED: Final = 50
 
 
-def pending_servers_of(view: View, policy: Policy, pending_users: Iterable[PendingUser]) -> PendingServers:
-    """The pending servers for which placeholders are created."""
-    for_pending_pod: dict[str, list[ObjectKey]] = {}
-    servers: Counter[str] = Counter()
-    for each, shape in _counted(view, policy, pending_users):
-        servers[shape] += 1
-        if each.needs_node:
-            for_pending_pod.setdefault(shape, []).append(each.pod)
-    return PendingServers(servers, for_pending_pod)
+def decide_numbers(round_: Round) -> tuple[Action, ...]:
+    """Create missing placeholders and delete surplus ones, as far as limits, budgets and users' servers allow."""
+    limited = limit_targets(round_)
+    actions, round_.limited = limited.within_quotas(_towards_targets(round_, limited))
+    creations = [each for each in actions if isinstance(each, CreatePlaceholder)]
+    deletions = round_.if_known(each for each in actions if isinstance(each, DeletePlaceholder))
+    round_.is_short = bool(creations)
+    allowed, past = round_.state.creations.allow(
+        round_.view, round_.policy, (*_not_competing(round_, creations), *deletions)
+    )
+    round_.remember(capacity_since=limited.capacity_since, creations=past)
+    return _for_devices(round_, round_.within_budget(allowed))
 
 
-def decide_numbers(
-    view: View,
-    policy: Policy,
-    pending: PendingServers,
-    ending: frozenset[ObjectKey],
-    limited_because: Callable[[str], str] = lambda shape: "",
-    first: Collection[ObjectKey] = (),
-) -> tuple[Action, ...]:
-    """Create missing placeholders and delete surplus ones.
-
-    Parameters
-    ----------
-    ending
-        Placeholders that end in this round for other reasons.
-    limited_because
-        Returns why the policy's target of a shape is lower than the configured one; empty if it is not.
-    first
-        Placeholders that are deleted before any other, if there are too many.
-    """
-    for_pending_pod, servers = pending.needing_node, pending.count
-    actions: list[Action] = []
+def _towards_targets(round_: Round, limited: LimitedTargets) -> Iterator[CreatePlaceholder | DeletePlaceholder]:
+    """Creations and deletions towards the limited targets, and for pending servers."""
+    view, ending, servers = round_.view, round_.ending, round_.servers
+    policy = limited.policy(round_.policy)
     for shape in policy.shapes:
         present = view.placeholders_of_shape.get(shape, [])
         there = [each for each in present if each.key not in ending]
         replicas = policy.replicas_of(shape).with_servers(view.servers_of(shape))
         # More do not help if they fit and the server does not, for example because of its volume.
-        most = replicas.min + servers.get(shape, 0)
+        most = replicas.min + servers.count.get(shape, 0)
         # Ending placeholders count until they are gone: their deletion may fail.
         ending_too = len(present) - len(there)
-        its_pending = for_pending_pod.get(shape, [])
-        found = _of_shape(view, shape, replicas, most, ending_too, there, its_pending, limited_because(shape), first)
-        actions += (each for each in found if not (policy.keeps_surplus and isinstance(each, DeletePlaceholder)))
-    return tuple(actions)
+        needing = servers.needing_node.get(shape, [])
+        found = _of_shape(
+            view, shape, replicas, most, ending_too, there, needing, limited.reason(shape), limited.surplus
+        )
+        for each in found:
+            if isinstance(each, CreatePlaceholder):
+                if each.for_pending_pod is not None or shape not in policy.paused:
+                    yield each
+            elif not policy.keeps_surplus and shape not in policy.paused:
+                yield each
 
 
-def _counted(view: View, policy: Policy, pending: Iterable[PendingUser]) -> list[tuple[PendingUser, str]]:
-    """Pending servers that may have a placeholder, with their shapes: the oldest, in turn by namespace."""
-    found = [(each, shape) for each in pending if (shape := view.shape_of(view.users[each.pod])) in policy.shapes]
-    if len(found) <= policy.max_for_pending_pods:
-        return found
-    before: Counter[str] = Counter()
-    turns: list[int] = []
-    for each, _ in found:
-        turns.append(before[each.pod.namespace])
-        before[each.pod.namespace] += 1
-    chosen = sorted(range(len(found)), key=turns.__getitem__)[: policy.max_for_pending_pods]
-    return [found[index] for index in sorted(chosen)]
+def _not_competing(round_: Round, creations: Iterable[CreatePlaceholder]) -> Iterator[CreatePlaceholder]:
+    """The creations that do not compete with users' pods that are about to be scheduled."""
+    view, policy = round_.view, round_.policy
+    is_handover, has_preemption = is_under_way(view, policy), round_.has_preemption
+    for each in creations:
+        # While a kind is unknown, a pending pod may be gone, or have a node by now.
+        waits = is_handover if each.for_pending_pod is None else bool(view.unknown_kinds)
+        # The scheduler tries new pods before it retries the pending one.
+        if not (waits or (has_preemption and policy.shapes[each.shape].wants_devices)):
+            yield each
+
+
+def _for_devices(round_: Round, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    """The same, with what new placeholders with devices need.
+
+    They avoid nodes with broken or doubtful devices, or such that they would lose again, and their containers do not
+    name each claim.
+    """
+    view, policy = round_.view, round_.policy
+    created = {each.shape for each in actions if isinstance(each, CreatePlaceholder)}
+    shapes = [policy.shapes[each] for each in sorted(created) if policy.shapes[each].wants_devices]
+    if not shapes:
+        return actions
+    doubtful = (name for name in view.snapshot.nodes if view.doubts_of(name).missing)
+    avoided = {*round_.state.avoided, *islice(doubtful, _MAX_AVOIDED)}
+    of_shape = {
+        shape.id: (
+            tuple(sorted({*avoided, *islice(sorted(nodes_to_avoid(view, shape)), _MAX_AVOIDED)})),
+            unnamed_claims(view, policy, shape),
+        )
+        for shape in shapes
+    }
+    return tuple(
+        replace(each, avoid=of_shape[each.shape][0], unnamed=of_shape[each.shape][1])
+        if isinstance(each, CreatePlaceholder) and each.shape in of_shape
+        else each
+        for each in actions
+    )
 
 
 def _of_shape(
@@ -105,7 +115,7 @@ def _of_shape(
     pending_users: list[ObjectKey],
     limited_because: str,
     first: Collection[ObjectKey],
-) -> list[Action]:
+) -> list[CreatePlaceholder] | list[DeletePlaceholder]:
     free = [each for each in there if each.may_end(Cause.SURPLUS)]
     pending = [each for each in free if each.is_pending]
     # Each pending pod needs a pending placeholder; pending placeholders of the target count.

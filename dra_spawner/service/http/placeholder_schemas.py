@@ -7,8 +7,8 @@ from typing import Final
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import Hold
-from dra_spawner.placeholders.planner.limited_targets import DenialCause
 from dra_spawner.placeholders.planner.outlook import OutlookState
+from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.service.http.cluster_schemas import paged
 from dra_spawner.service.http.schema_words import (
     choice,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import LabelNode
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.draining import decide_draining
-from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
+from dra_spawner.placeholders.planner.planner_state import TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.readiness import decide_readiness
-from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.round import Decision, Round
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import HubService, World, hub
 
@@ -24,24 +22,19 @@ def ready_node() -> World:
     return hub((GPU, 1, 5), nodes="a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
 
 
-Part = Callable[[View, Policy, PlannerState], tuple[Iterable[LabelNode], PlannerState]]
-
-
-def draining(view: View, policy: Policy, planner_state: PlannerState) -> tuple[Iterable[LabelNode], PlannerState]:
-    return decide_draining(view, policy, planner_state, NodesBusyness(view))
-
-
 class OtherHub(HubService):
     """The service of another hub with the same nodes: one part of its decisions."""
 
-    def __init__(self, world: World, part: Part, policy: Policy) -> None:
+    def __init__(self, world: World, part: Decision, policy: Policy) -> None:
         super().__init__(world, policy)
         self.part = part
         self.log = world.log
 
     def take_part(self) -> None:
-        actions, self.planner_state = self.part(self.view(), self.policy, self.planner_state)
-        self.carry_out_all(Decisions(tuple(actions), (), self.planner_state))
+        round_ = Round(self.view(), self.policy, self.planner_state)
+        round_.decide((self.part,))
+        self.planner_state = round_.state
+        self.carry_out_all(Decisions(round_.actions, (), self.planner_state))
 
 
 @pytest.mark.parametrize("sees_each_change", [True, False])
@@ -83,7 +76,7 @@ def test_a_label_of_others_stays() -> None:
 @pytest.mark.parametrize("began_later", [True, False])
 def test_an_order_to_drain_is_ended_by_the_service_that_has_it(began_later: bool) -> None:
     world = ready_node()
-    theirs = OtherHub(world, draining, replace(world.policy, drained={}))
+    theirs = OtherHub(world, decide_draining, replace(world.policy, drained={}))
     if not began_later:
         theirs.take_part()
     published = world.policy

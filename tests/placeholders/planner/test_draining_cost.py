@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.draining import decide_draining
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.objects import user_manifest, user_shape
 from tests.placeholders.planner.world import SETTINGS, World
@@ -56,8 +56,9 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def look(world: World) -> tuple[list[str], str]:
     """Names of marked nodes, and the node that was tried last."""
-    view = world.view()
-    actions, world.planner_state = decide_draining(view, world.policy, world.planner_state, NodesBusyness(view))
+    round_ = Round(world.view(), world.policy, world.planner_state)
+    actions = decide_draining(round_)
+    world.planner_state = round_.state
     return [each.node for each in actions], world.planner_state.drain_last
 
 

@@ -12,10 +12,10 @@ import pytest
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.placement_kind import PlacementKind
-from dra_spawner.placeholders.planner.limited_targets import DenialCause
 from dra_spawner.placeholders.planner.limits import Limit, resolved_limits
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, policy_with
+from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.objects import (
     EXTENDED_RESOURCE,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from dra_spawner.placeholders.planner.actions import LabelNode
-from dra_spawner.placeholders.planner.limited_targets import DenialCause
 from dra_spawner.placeholders.planner.passing_devices import lasting_shape
+from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, Json, gpu_claim, gpu_slice, user_shape

@@ -11,8 +11,8 @@ import pytest
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.placeholders.planner.policy import Grace, Policy
-from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
+from dra_spawner.placeholders.planner.round import PendingUser
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START

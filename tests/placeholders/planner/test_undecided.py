@@ -11,7 +11,7 @@ import pytest
 from dra_spawner.dra.search import Search
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.placement_kind import PlacementKind
-from dra_spawner.placeholders.planner.preemption import PendingUser
+from dra_spawner.placeholders.planner.round import PendingUser
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.simulator import class_verdicts
 from tests.placeholders.planner.objects import GPU, Json, gpu_claim, user_shape
