@@ -45,7 +45,8 @@ class DemandTraits(HasTraits):
 
         `hit_rate`: share of launches that should find a warm placeholder; or `costs`, from which it follows:
         `{"wait": 5, "idle_hour": 0.4}`. `node_lead_minutes`: assumed time from the order of a node until it is open to
-        users, until times of real nodes are known. `node_starts_per_minute`: limit of new nodes in a minute.
+        users, until times of real nodes are known. `node_starts_per_minute`: limit of new nodes in a minute;
+        by default that of `node_kinds`.
         `calendar_margin_minutes`: time before an entry at which its placeholders are warm. `weeks`, `hold`,
         `node_hold`, `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/explanation/scale-ahead.md.
         """

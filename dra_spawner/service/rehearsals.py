@@ -18,11 +18,14 @@ from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.seen_lead_times import seen_lead_times
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup
 from dra_spawner.placeholders.planner.choice_names import find_choice
+from dra_spawner.placeholders.planner.demand.whole_nodes import NewNodeSlots
 from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.rehearsal.node_kinds import NodeKind
+from dra_spawner.rehearsal.node_slots import NodeSlots
 from dra_spawner.rehearsal.node_supply import NodeSupply, SeenLeads, described_supplies, supplies_of_known_kinds
 from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.rehearsal.rehearsal_result import (
@@ -129,7 +132,10 @@ class Rehearsals:
         self._database = database
         self._quotas = quotas
         self._kinds = tuple(kinds)
-        self._seen = SeenNodes(controller.settings.policy.readiness.kind_label)
+        kind_label = controller.settings.policy.readiness.kind_label
+        self._seen = SeenNodes(kind_label)
+        self._slots = NodeSlots(self._seen, kind_label, controller.settings.placeholders.namespace, self._kinds)
+        controller.scale_ahead.slots = self._slots_of
         self._turns = ThreadTurns()
         self._waiting = 0
         self._ask = BlockingCalls("lead times", timeout_seconds)
@@ -144,6 +150,11 @@ class Rehearsals:
             If the line is invalid; with found and allowed values.
         """
         return expected_by_line(read_rehearsal_line(line, self._controller.now(), zone), self._controller.published)
+
+    def _slots_of(self, view: View, group: ProfileGroup) -> NewNodeSlots:
+        """What a new node brings for a group, which forecasts ask."""
+        shape = self._controller.policy.shapes.get(group.shape)
+        return self._slots.of(view, shape, group.choices) if shape is not None else NewNodeSlots()
 
     def look(self) -> None:
         """Remember present nodes, for the time when no node of a kind is left."""

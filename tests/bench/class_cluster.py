@@ -41,6 +41,15 @@ PREFIX = f"/services/{names.PROJECT}/"
 RESOURCES = {"cpu": "250m", "memory": "1Gi"}
 #: 4 GPUs of 80Gi: 32 servers. Five minutes to the node, 20 s more to its devices, three minutes to the image.
 NODES = NodeGroup(cpu="16", gpus=4, memory="80Gi", least=0, most=20, starts_per_minute=4)
+KIND: Json = {
+    "name": "g2",
+    "slots": 32,
+    "lead_minutes": 5.5,
+    "image_minutes": 3,
+    "max_nodes": 20,
+    "starts_per_minute": 4,
+}
+"""The same nodes, as an administrator describes them."""
 _STILL_SECONDS = 0.2
 
 
@@ -164,7 +173,7 @@ class ClassCluster:
 @contextlib.asynccontextmanager
 async def class_cluster(cluster: ClusterUnderTest, setup: PlaceholderSetup, port: int) -> AsyncIterator[ClassCluster]:
     """A cluster without nodes, with one of the setups at work; servers answer at a port of this machine."""
-    time = VirtualTime(DAY + timedelta(hours=9))
+    time = VirtualTime(DAY - timedelta(hours=14))
     await cluster.publish(*classes(), priority_class())
     async with contextlib.AsyncExitStack() as stack:
         api = await stack.enter_async_context(await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps))

@@ -1,7 +1,8 @@
 """A class of 200: waiting times of users who all click within a minute, and the costs.
 
 Run ``python -m tests.bench.class_of_200``. The cluster has no nodes. A calendar entry announces "200 of gpu-slice" for 10:00.
-At 10:00 all users click within one minute; at 11:30 they leave; at 12:30 the nodes are counted. Beside it are a fixed
+The clock begins a day before, and every minute has its forecast, so that a node that comes for nothing is counted. At 10:00
+all users click within one minute; at 11:30 they leave; at 12:30 the nodes are counted. Beside it are a fixed
 number of the service's placeholders, and zero-to-jupyterhub's recipe: a fixed number of pods of a low priority, without
 claims, and its scheduler's settings.
 
@@ -33,7 +34,7 @@ from random import Random
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.bench.class_cluster import DAY, PREFIX, PROFILE, ClassCluster, PlaceholderSetup, class_cluster
+from tests.bench.class_cluster import DAY, KIND, PREFIX, PROFILE, ClassCluster, PlaceholderSetup, class_cluster
 from tests.bench.figures import Progress, options_parser
 from tests.bench.spawn import start_stub
 from tests.cluster.background import BackgroundLoop
@@ -47,7 +48,6 @@ from tests.polling import eventually
 from tests.service.replica import TOKEN
 from tests.virtual_time.systems import SCHEDULER_PROFILES, USER_SCHEDULER
 
-_FROM = DAY + timedelta(hours=9, minutes=40)
 CLASS = DAY + timedelta(hours=10)
 _ENDS = DAY + timedelta(hours=11, minutes=30)
 _COUNTED = _ENDS + timedelta(hours=1)
@@ -66,7 +66,7 @@ def setups(users: int, fixed: int) -> dict[str, PlaceholderSetup]:
         "placeholders": {PROFILE: {"min": 0, "max": 2 * users}},
         "scale_ahead": "act",
         "calendar_entries": [entry],
-        "demand": {"node_starts_per_minute": 4},
+        "node_kinds": [KIND],
     }
     number = {"placeholders": {PROFILE: {"min": fixed, "max": fixed}}, "scale_ahead": "observe"}
     return {
@@ -207,7 +207,7 @@ class ClassDay:
         cluster, outcome = self.cluster, self.outcome
         await self.hub.request("POST", "/users", {"usernames": self.users})
         self.report("the hub has its users")
-        await cluster.jump(_FROM)
+        await cluster.jump_on(CLASS - timedelta(minutes=30), timedelta(minutes=1))
         await cluster.jump_on(CLASS, timedelta(seconds=30))
         self.report("the class begins")
         await self._rush()

@@ -25,6 +25,7 @@ from dra_spawner.placeholders.planner.demand.launch_counter import GroupCounts, 
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.demand.policies import DemandPolicy, WebhookAnswer
+from dra_spawner.placeholders.planner.demand.whole_nodes import NewNodeSlots
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.pods import Pod
@@ -148,6 +149,8 @@ class ScaleAhead:
         """What was so in the last minute, by the choice that webhooks are asked about."""
         self.pending_spawns: Callable[[str], int] = lambda choice: 0
         """Returns the number of servers of a choice that the hub is about to start, and that have no pod yet."""
+        self.slots: Callable[[View, ProfileGroup], NewNodeSlots] = lambda view, group: NewNodeSlots()
+        """Returns what a new node brings for a group. It must not depend on what runs now, as forecasts change that."""
         self.forecasts: dict[str, GroupForecast] = {}
         """By name of the group."""
         self.version = 0
@@ -163,6 +166,8 @@ class ScaleAhead:
         self._demands: dict[str, GroupDemand] = {}
         self._leads: dict[str, SeenLeadTimes] = {}
         self._nodes: dict[str, None] = {}
+        self._fullest: dict[str, int] = {}
+        """The most servers and placeholders that a node ever had, by shape: a guess where slots are not known."""
         self._counter: LaunchCounter | None = None
         self._problems: tuple[str, ...] = ()
         self._ahead: dict[tuple[ProfileGroup, tuple[int, ...], tuple[Occurrence, ...]], list[int]] = {}
@@ -356,7 +361,8 @@ class ScaleAhead:
         running = sum(bool(pod.node_name) for pod in servers)
         reserved = {each.reservation.pod for each in placeholders if each.reservation is not None}
         waiting = sum(not pod.node_name and pod.name not in reserved for pod in servers)
-        options = self.settings.options
+        slots, starts = self.slots(view, group), self.settings.options.node_starts_per_minute
+        self._fullest[group.shape] = max(self._fullest.get(group.shape, 0), *nodes.values(), 0)
         return GroupSituation(
             lead=self._lead_of(kinds),
             present=running,
@@ -365,8 +371,8 @@ class ScaleAhead:
             floor=group.replicas.min,
             most=group.replicas.max,
             occurrences=occurrences,
-            slots_per_node=max(nodes.values(), default=None),
-            node_starts_per_minute=options.node_starts_per_minute,
+            slots_per_node=slots.slots or self._fullest[group.shape] or None,
+            node_starts_per_minute=starts if starts is not None else slots.starts_per_minute,
         )
 
     def _lead_of(self, kinds: frozenset[str]) -> timedelta:

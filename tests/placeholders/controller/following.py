@@ -17,7 +17,9 @@ from dra_spawner.placeholders.controller.demand_settings import DemandOptions, S
 from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
 from dra_spawner.placeholders.planner.demand.policies import DemandPolicy
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from tests.placeholders.planner.objects import GPU
+from dra_spawner.rehearsal.node_slots import NodeSlots
+from dra_spawner.rehearsal.seen_nodes import SeenNodes
+from tests.placeholders.planner.objects import GPU, NAMESPACE
 from tests.placeholders.planner.world import World
 
 KIND = "node.kubernetes.io/instance-type"
@@ -42,6 +44,8 @@ class Following:
     ) -> None:
         settings = ScaleAheadSettings(mode, DemandOptions(node_lead=LEAD), policies or {})
         self.ahead = ScaleAhead(settings, CalendarBook(entries, sources))
+        self.slots = NodeSlots(SeenNodes(KIND), KIND, NAMESPACE)
+        self.ahead.slots = lambda view, group: self.slots.of(view, GPU, group.choices)
         self.replicas = replicas or ReplicaRange(1, 40)
         self.configured = Policy(shapes={GPU.id: GPU}, replicas={GPU.id: self.replicas}, drain_below=-1.0)
         self.world = World(self.configured)

@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.calendar_source import CalendarSource
 from dra_spawner.history.records import NodeLeadTime
-from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
+from dra_spawner.placeholders.controller.demand_settings import DemandOptions, ScaleAheadMode
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
@@ -25,11 +25,15 @@ from dra_spawner.placeholders.planner.demand.policies import (
     WebhookAnswer,
     Window,
 )
+from dra_spawner.placeholders.planner.demand.whole_nodes import NewNodeSlots
 from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.simulator.claims import ObjectKey
+from tests.all_of_them import all_of_them
 from tests.calendars.ics_text import calendar, event
 from tests.calendars.read_here import read_here
 from tests.placeholders.controller.following import KIND, LEAD, Following, entry
+from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
 from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
 
@@ -65,6 +69,48 @@ def test_targets_of_later_minutes_come_true() -> None:
     assert set(found.ahead.ahead(narrow, minutes, entries) or ()) == {2, 9}
     found.ahead.end()
     assert found.ahead.ahead(group, minutes, entries) is None
+
+
+@all_of_them("floor, are_known", {"no placeholder": (0, True), "two": (2, True), "nodes are not known": (0, False)})
+def test_the_target_of_an_entry_does_not_fall_before_it_begins(floor: int, are_known: bool) -> None:
+    """Its own placeholders change what is known of nodes, and with it when they had to be ordered: they stay."""
+    found = Following(entry("48 of gpu", START + timedelta(minutes=70)), replicas=ReplicaRange(floor, 80))
+    found.ahead.settings = replace(
+        found.ahead.settings, options=DemandOptions(node_lead=LEAD, node_starts_per_minute=1)
+    )
+    if not are_known:
+        found.ahead.slots = lambda view, group: NewNodeSlots()
+    for number in range(6):
+        found.world.node(f"n{number}", cpu="100", gpus=8)
+    targets = found.minutes(70)
+    # Six nodes start in six minutes. Until a placeholder shows one, a node is assumed to take one server.
+    opens = 5 + 10 + (6 if are_known else 48)
+    assert targets == [floor] * (69 - opens) + [48] * (opens + 1)
+    assert (found.world.made, len(found.world.ended())) == (48, 0)
+
+
+def test_nodes_of_a_class_on_a_cold_cluster_are_ordered_once() -> None:
+    """From the evening before: no node runs for nothing, and the node-hours are the least that the limit allows."""
+    begins = START + timedelta(hours=14)
+    found = Following(entry("48 of gpu", begins), replicas=ReplicaRange(0, 80))
+    found.slots.kinds = (NodeKind("g8", 8, (LEAD,), starts_per_minute=1, labels=(("pool", "g8"),)),)
+    pull = timedelta(minutes=1)
+    group = NodeGroup("100", 8, least=0, boot=LEAD - pull, publish=timedelta(0), pull=pull, starts_per_minute=1)
+    autoscaler, counts = Autoscaler(found.world, group), []
+    while found.world.now < begins:
+        found.world.pass_time(minutes=1)
+        found.advance()
+        while found.world.decide().actions or autoscaler.run():
+            found.world.schedule()
+        counts.append(autoscaler.nodes)
+    assert len(autoscaler.ordered_at) == max(counts) == 6
+    assert counts == sorted(counts), "no node came for nothing"
+    assert len(found.world.warm(GPU)) == 48
+    assert (found.world.made, len(found.world.ended())) == (48, 0)
+    # The last one is complete five minutes before the begin; the class has its nodes for an hour and a half.
+    an_hour_and_a_half = timedelta(minutes=90).total_seconds()
+    least = sum((LEAD + timedelta(minutes=5 + each)).total_seconds() + an_hour_and_a_half for each in range(6))
+    assert autoscaler.node_seconds + 6 * an_hour_and_a_half <= 1.05 * least
 
 
 def test_a_placeholder_handed_over_to_an_expected_user_is_not_replaced() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from math import ceil
 from typing import Final
 
@@ -11,7 +12,7 @@ from dra_spawner.calendars.occurrences import IN_TOTAL, Occurrence
 from dra_spawner.placeholders.planner.demand.estimates import Estimate, Source
 from dra_spawner.placeholders.planner.demand.minutes import minute_of, whole_minutes
 
-__all__ = ["AwaitedUsers", "awaited_users", "calendar_estimate"]
+__all__ = ["AwaitedUsers", "OpenWindows", "awaited_users", "calendar_estimate"]
 
 #: Entries that a forecast's line names.
 _MAX_NAMED: Final = 10
@@ -27,6 +28,42 @@ class AwaitedUsers:
     """Minute from which on users may join."""
 
 
+class OpenWindows:
+    """Entries whose placeholders are ordered: what is learned of nodes meanwhile closes no window again."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str, datetime], int] = {}
+        """Minute at which each entry was opened, by its source, name and begin."""
+
+    def keep(self, occurrences: Iterable[Occurrence]) -> None:
+        """Forget the entries that a calendar has no longer."""
+        present = set(map(_key, occurrences))
+        self._since = {key: since for key, since in self._since.items() if key in present}
+
+    def is_open(self, occurrence: Occurrence, orders: int, now: int) -> bool:
+        """Whether the placeholders of an entry are ordered: it is time for it, or it was at an earlier minute.
+
+        Parameters
+        ----------
+        orders
+            Minute at which they must be ordered, by what is known now.
+        """
+        if orders <= now:
+            self._since.setdefault(_key(occurrence), now)
+        return _key(occurrence) in self._since
+
+    def minutes_since_first(self, now: int) -> int:
+        """Minutes since the first opening of an entry that has not begun; 0 without one."""
+        coming = [since for (_, _, begins), since in self._since.items() if minute_of(begins) >= now]
+        return now - min(coming, default=now)
+
+    def copy(self) -> OpenWindows:
+        """The same windows, to go on from apart."""
+        found = OpenWindows()
+        found._since = self._since.copy()
+        return found
+
+
 def awaited_users(
     occurrences: Iterable[Occurrence],
     now: int,
@@ -35,6 +72,7 @@ def awaited_users(
     starts_per_minute: float,
     joined: Callable[[int], float],
     present: int,
+    windows: OpenWindows | None = None,
 ) -> tuple[AwaitedUsers, ...]:
     """Entries whose placeholders must be ordered now or earlier, with the users who are still to come.
 
@@ -55,7 +93,10 @@ def awaited_users(
         Launches since a minute, less the usual ones.
     present
         Servers that run. Of an entry "in total", they have joined already.
+    windows
+        Entries that were opened at earlier minutes; those that are opened now are noted there.
     """
+    windows = windows or OpenWindows()
     found = []
     counted = 0.0  # launches that an earlier entry explains
     for occurrence in sorted(occurrences, key=_begin_and_name):
@@ -63,7 +104,7 @@ def awaited_users(
         opens = begins - margin
         closes = min(begins + ramp + margin, minute_of(occurrence.ends))
         starting = 0 if starts_per_minute == float("inf") else ceil(occurrence.users / starts_per_minute)
-        if not opens - lead - starting <= now < closes:
+        if now >= closes or not windows.is_open(occurrence, opens - lead - starting, now):
             continue
         if occurrence.counts == IN_TOTAL:
             users = occurrence.users - present
@@ -94,6 +135,10 @@ def calendar_estimate(awaited: Iterable[AwaitedUsers], usual: int) -> Estimate:
     if len(entries) > _MAX_NAMED:
         note += f", and {len(entries) - _MAX_NAMED} more entries"
     return Estimate(Source.CALENDAR, assured=assured, note=note)
+
+
+def _key(occurrence: Occurrence) -> tuple[str, str, datetime]:
+    return occurrence.source, occurrence.name, occurrence.begins
 
 
 def _begin_and_name(occurrence: Occurrence) -> tuple[float, str]:

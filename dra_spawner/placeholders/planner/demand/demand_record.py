@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner.placeholders.planner.demand.arrivals import MinuteCounts
+from dra_spawner.placeholders.planner.demand.calendar_entries import OpenWindows
 from dra_spawner.placeholders.planner.demand.calibration import Calibration, placeholders_for
 from dra_spawner.placeholders.planner.demand.hold import RunningMaximum
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
@@ -74,6 +75,9 @@ class DemandRecord:
         self.wall_clock = WallClock(settings.zone, settings.holidays, settings.weeks)
         self.held_expected = RunningMaximum()
         self.held_launches = RunningMaximum()
+        self.held_usual = RunningMaximum()
+        """Placeholders for launches that no entry explains."""
+        self.windows = OpenWindows()
         self.held_total = RunningMaximum()
         """Servers, and the placeholders for usual launches above the floor, together."""
         self.judged: JudgedForecast | None = None
@@ -149,7 +153,8 @@ class DemandRecord:
         found = copy.copy(self)
         found.recent, found.departing = self.recent.copy(), self.departing.copy()
         found.held_expected, found.held_launches = self.held_expected.copy(), self.held_launches.copy()
-        found.held_total = self.held_total.copy()
+        found.held_total, found.held_usual = self.held_total.copy(), self.held_usual.copy()
+        found.windows = self.windows.copy()
         found._said = {}
         return found
 

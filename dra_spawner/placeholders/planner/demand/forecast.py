@@ -41,7 +41,7 @@ class GroupSituation:
     occurrences: tuple[Occurrence, ...] = ()
     """Calendar entries of about now, and of the next hours."""
     slots_per_node: int | None = None
-    """Servers that fit a node; None if nodes differ."""
+    """Servers that fit a new node; None if it is not known."""
     node_starts_per_minute: float | None = None
     """New nodes in a minute at most; None if unlimited."""
 
@@ -140,7 +140,11 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     uncertain = placeholders_for(held, deviation, factor)
 
     awaited = _awaited(record, situation, now, lead)
-    usual_need = placeholders_for(reactive.expected, spread(reactive.launches, settings.burstiness), factor)
+    # Until an entry begins, its target does not fall: what is ordered and deleted again helps nobody.
+    record.held_usual.add(
+        now, placeholders_for(reactive.expected, spread(reactive.launches, settings.burstiness), factor)
+    )
+    usual_need = int(record.held_usual.held(now, record.windows.minutes_since_first(now) + 1))
     estimates = (
         reactive,
         seasonal,
@@ -201,6 +205,7 @@ def _past_weeks(record: DemandRecord, situation: GroupSituation, now: int, lead:
 
 
 def _awaited(record: DemandRecord, situation: GroupSituation, now: int, lead: int) -> tuple[AwaitedUsers, ...]:
+    record.windows.keep(situation.occurrences)
     if not situation.occurrences:
         return ()
     rate = record.recent.mean
@@ -210,7 +215,7 @@ def _awaited(record: DemandRecord, situation: GroupSituation, now: int, lead: in
 
     margin = whole_minutes(record.settings.calendar_margin)
     starts = situation.starts_per_minute
-    return awaited_users(situation.occurrences, now, lead, margin, starts, joined, situation.present)
+    return awaited_users(situation.occurrences, now, lead, margin, starts, joined, situation.present, record.windows)
 
 
 def _holiday_share(record: DemandRecord, minute: int) -> float:

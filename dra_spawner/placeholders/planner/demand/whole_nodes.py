@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["WholeNodes", "whole_nodes"]
+__all__ = ["NewNodeSlots", "WholeNodes", "whole_nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodeSlots:
+    """Servers that surely come with a new node.
+
+    Attributes
+    ----------
+    slots
+        Servers of the group on it; None if no node that takes one is known.
+    starts_per_minute
+        Nodes that start in a minute at most, as an administrator describes the kind; None if unlimited.
+    """
+
+    slots: int | None = None
+    starts_per_minute: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

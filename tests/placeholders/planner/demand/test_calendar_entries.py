@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from dra_spawner.calendars.occurrences import Counts, Occurrence
-from dra_spawner.placeholders.planner.demand.calendar_entries import awaited_users, calendar_estimate
+from dra_spawner.placeholders.planner.demand.calendar_entries import OpenWindows, awaited_users, calendar_estimate
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 
 BEGINS = datetime(2026, 11, 24, 17, tzinfo=UTC)
@@ -42,6 +42,27 @@ def test_an_event_that_ends_early_is_over() -> None:
 def test_nodes_that_start_one_after_the_other_are_ordered_earlier() -> None:
     assert placeholders(entry(), at=-LEAD - MARGIN - 20, starts=5.0) == 100
     assert placeholders(entry(), at=-LEAD - MARGIN - 21, starts=5.0) == 0
+
+
+def test_a_window_that_has_opened_stays_open_while_the_calendar_has_the_entry() -> None:
+    """It turns out that the nodes would have been in time later."""
+    windows = OpenWindows()
+
+    def at(minute: int, starts: float, *entries: Occurrence) -> int:
+        windows.keep(entries)
+        found = awaited_users(entries, START + minute, LEAD, MARGIN, starts, lambda since: 0.0, 0, windows)
+        return sum(each.users for each in found)
+
+    assert at(-LEAD - MARGIN - 100, 1.0, entry()) == 100
+    assert at(-LEAD - MARGIN - 99, float("inf"), entry()) == 100
+    assert at(-LEAD - MARGIN - 98, float("inf"), entry(60)) == 60, "fewer users are announced"
+    assert windows.minutes_since_first(START - LEAD - MARGIN - 98) == 2
+    later = windows.copy()
+    assert at(-LEAD - MARGIN - 97, float("inf"), entry(late=5)) == 0, "it was moved"
+    assert at(-LEAD - MARGIN - 96, float("inf")) == 0
+    assert at(-LEAD - MARGIN - 95, float("inf"), entry()) == 0, "it is a new entry"
+    assert later.minutes_since_first(START) == LEAD + MARGIN + 100
+    assert later.minutes_since_first(START + 1) == 0, "it has begun"
 
 
 def test_users_that_have_joined_are_not_awaited() -> None:

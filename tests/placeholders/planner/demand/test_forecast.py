@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from dra_spawner.placeholders.planner.demand.forecast import (
 )
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_WEEK, datetime_of, minute_of
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from tests.all_of_them import all_of_them
+from tests.examples import example_count
 
 BEGIN = minute_of(datetime(2026, 11, 2, tzinfo=UTC))  # a Monday
 LEAD = timedelta(minutes=8)
@@ -320,3 +323,21 @@ def test_settings_outside_of_their_range_are_refused() -> None:
     for settings, problem in rows:
         with pytest.raises(ValueError, match=problem):
             DemandSettings(**settings)
+
+
+@all_of_them("seed", range(example_count(100)))
+def test_the_target_of_an_entry_rises_only_until_it_begins(seed: int) -> None:
+    """Whatever is learned of nodes meanwhile, and however launches beside it come and go."""
+    random, host = Random(seed), Host()
+    host.minutes(40, lambda now: random.choice((0, 0, 0, 1)))
+    entries = (host.entry(random.randrange(1, 99), 90), host.entry(random.randrange(1, 99), 92))
+    targets = []
+    while host.now < minute_of(entries[0].begins) - 5:
+        lead, slots = timedelta(minutes=random.randrange(3, 12)), random.choice((None, 1, 4, 16))
+        situation = GroupSituation(lead, occurrences=entries, slots_per_node=slots, node_starts_per_minute=2)
+        targets.append(host.minutes(1, random.choice((0, 0, 1)), situation))
+    awaiting = [each for each in targets if each.decided_by is Source.CALENDAR]
+    assert awaiting == targets[-len(awaiting) :], "once it is ordered, it stays"
+    numbers = [each.placeholders - each.kept for each in awaiting]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] >= sum(each.users for each in entries)
