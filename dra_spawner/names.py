@@ -27,6 +27,7 @@ ADMISSION_API: Final = "admissionregistration.k8s.io/v1"
 NETWORKING_API: Final = "networking.k8s.io/v1"
 ADMIN_POLICY_GROUP: Final = "policy.networking.k8s.io"
 CILIUM_GROUP: Final = "cilium.io"
+KUEUE_GROUP: Final = "kueue.x-k8s.io"
 RBAC_API: Final = "rbac.authorization.k8s.io/v1"
 #: Of Tables, ListOptions and continue tokens.
 META_GROUP: Final = "meta.k8s.io"
@@ -136,6 +137,11 @@ DRAIN_SPARES_PREFIX: Final = "hub.jupyter.org/drain-spares."
 #: Value of `IMAGES_READY` where an image or a driver is missing, but servers there require the label, or the deadline
 #: has passed.
 LATE: Final = "late"
+
+#: Kueue: beginning of its scheduling gates, the label with a pod's queue, and the API that tells a place in it.
+KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
+KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+KUEUE_VISIBILITY_APIS: Final = ("visibility.kueue.x-k8s.io/v1beta2", "visibility.kueue.x-k8s.io/v1beta1")
 
 #: On a placeholder with claims: its name, by which a server that gets its claims waits until it is gone.
 PLACEHOLDER_NAME: Final = "hub.jupyter.org/placeholder"

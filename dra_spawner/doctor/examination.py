@@ -9,6 +9,7 @@ from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Sub
 from dra_spawner.doctor.rules.clock_skew import CLOCK_RULES, clock_findings
 from dra_spawner.doctor.rules.devices import DEVICE_RULES, device_findings
 from dra_spawner.doctor.rules.driver_troubles import TROUBLE_RULES, trouble_findings
+from dra_spawner.doctor.rules.neighbours import NEIGHBOUR_RULES, neighbour_findings
 from dra_spawner.doctor.rules.network import NETWORK_RULES, network_findings
 from dra_spawner.doctor.rules.paths import PATH_RULES, path_findings
 from dra_spawner.doctor.rules.rights import RIGHT_RULES, right_findings
@@ -20,7 +21,7 @@ __all__ = ["ALL_RULES", "examine", "report_json"]
 
 ALL_RULES: Final[tuple[DoctorRule, ...]] = (
     *(*VERSION_RULES, *DEVICE_RULES, *TROUBLE_RULES, *RIGHT_RULES),
-    *(*PATH_RULES, *NETWORK_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *SETTING_RULES),
+    *(*PATH_RULES, *NETWORK_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *NEIGHBOUR_RULES, *SETTING_RULES),
 )
 _SUBJECTS: Final = tuple(Subject)
 _SEVERITIES: Final = tuple(Severity)
@@ -37,6 +38,7 @@ def examine(facts: DoctorFacts) -> tuple[DoctorFinding, ...]:
         *network_findings(facts),
         *clock_findings(facts),
         *scheduling_findings(facts),
+        *neighbour_findings(facts),
         *setting_findings(facts),
     ]
     return tuple(

@@ -138,6 +138,8 @@ class DoctorFacts:
         Network policies that are not Kubernetes' own, of `namespace` and of the cluster, by kind.
     has_cilium
         Whether the API server has Cilium's API.
+    neighbours
+        What the API server has of `rules.neighbours.NEIGHBOURS`.
     is_in_cluster
         Whether this process runs in the cluster, as the hub and the service do.
     own_account
@@ -165,6 +167,7 @@ class DoctorFacts:
     network_policies: tuple[JsonObject, ...] | None = None
     other_policies: Mapping[str, tuple[JsonObject, ...] | None] = field(default_factory=dict)
     has_cilium: bool = False
+    neighbours: frozenset[tuple[str, str]] = frozenset()
     priority_classes: frozenset[str] | None = None
     shapes_config_maps: frozenset[str] | None = None
     lease: JsonObject | None = None

@@ -9,6 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
@@ -29,6 +30,7 @@ from dra_spawner.doctor.facts import (
 from dra_spawner.doctor.installation import addresses_of, json_object, settings_of
 from dra_spawner.doctor.needed_rights import needed_rights
 from dra_spawner.doctor.objects import hub_deployment, labels_of, name_of, pod_spec, service_deployment
+from dra_spawner.doctor.rules.neighbours import NEIGHBOURS
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
@@ -37,7 +39,7 @@ from dra_spawner.kube.rights import missing_rule
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.versions import own_packages
 
-__all__ = ["DoctorReader", "Questions"]
+__all__ = ["DoctorReader", "Questions", "neighbours_of"]
 
 _APPS_API: Final = "apps/v1"
 _TIMEOUT_SECONDS: Final = 10.0
@@ -207,6 +209,7 @@ class DoctorReader:
             network_policies=policies,
             other_policies=other_policies,
             has_cilium=names.CILIUM_GROUP in (groups or {}),
+            neighbours=await neighbours_of(self._api, groups or {}),
             priority_classes=frozenset(map(name_of, priority_classes)) if priority_classes is not None else None,
             shapes_config_maps=shapes,
             lease=lease,
@@ -447,3 +450,14 @@ def _because(error: KubernetesError) -> str:
 
 def _namespace_of(obj: JsonObject) -> str:
     return str(obj["metadata"].get("namespace") or "")
+
+
+async def neighbours_of(api: KubernetesApi, groups: Mapping[str, frozenset[str]]) -> frozenset[tuple[str, str]]:
+    """Those of `NEIGHBOURS` that some version of their group has; a version whose answer fails is left out."""
+    found = set()
+    for group, plural in NEIGHBOURS:
+        for version in groups.get(group, ()):
+            with suppress(KubernetesError):
+                if not await is_absent(api, f"{group}/{version}", plural):
+                    found.add((group, plural))
+    return frozenset(found)

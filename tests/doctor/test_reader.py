@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import Account, DoctorFacts, ServiceSettings
-from dra_spawner.doctor.reader import DoctorReader, Questions
-from dra_spawner.kube.api import resource_path
+from dra_spawner.doctor.reader import DoctorReader, Questions, neighbours_of
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.api_errors import RequestTarget
 from tests.cluster.under_test import ClusterUnderTest
 
 
@@ -55,6 +56,30 @@ async def test_facts_are_read_from_the_cluster(embedded_cluster: ClusterUnderTes
     assert facts.shapes_config_maps == {"mine"}
     assert abs(facts.clocks["API server"]) < 30
     assert (facts.hub, facts.service, facts.rights) == (None, None, ())
+
+
+async def test_neighbours_are_what_discovery_says() -> None:
+    """A group can have a version without the kind, and a version whose answer fails."""
+    documents: dict[str, Any] = {
+        "/apis/kueue.x-k8s.io/v1beta1": ["localqueues"],
+        "/apis/kueue.x-k8s.io/v1beta2": ["clusterqueues"],
+        "/apis/scheduling.k8s.io/v1": ["priorityclasses"],
+        "/apis/resource.k8s.io/v1": ["resourceclaims"],
+    }
+
+    class Discovery:
+        async def get(self, path: str) -> Any:
+            if path not in documents:
+                raise KubernetesError(RequestTarget.from_path("get", path), status=503, reason="", message="")
+            resources = [{"name": each} for each in documents[path]]
+            return {"kind": "APIResourceList", "groupVersion": path.removeprefix("/apis/"), "resources": resources}
+
+    groups = {
+        "kueue.x-k8s.io": frozenset({"v1beta1", "v1beta2"}),
+        "scheduling.k8s.io": frozenset({"v1", "v1beta1"}),
+        "resource.k8s.io": frozenset({"v1"}),
+    }
+    assert await neighbours_of(cast(KubernetesApi, Discovery()), groups) == {("kueue.x-k8s.io", "clusterqueues")}
 
 
 async def test_accounts_that_nobody_named_are_not_asked_about(embedded_cluster: ClusterUnderTest) -> None:

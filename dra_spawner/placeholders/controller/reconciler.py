@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
@@ -244,6 +245,12 @@ class Reconciler:
         limited = self.latest.limited if self.latest is not None else {}
         found += (each.sentence(self.name_of(shape)) for shape, each in limited.items())
         found += self._forced_ends.problems()
+        gates = sorted({gate for each in self.view().placeholders.values() for gate in each.pod.gates})
+        if gates:
+            found.append(
+                f"Placeholders are held back by {', '.join(gates)}: exclude pods with the label "
+                f"{names.COMPONENT}: {names.PLACEHOLDER} there."
+            )
         creations = self.planner_state.creations
         found += (f"Placeholders: {each}." for each in creations.problems(self.now(), self.name_of, limited))
         if self.cluster_limits is not None:

@@ -15,6 +15,7 @@ from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.spawner.devices.claim_reader import claim_reader
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
 from dra_spawner.spawner.devices.held import claim_names, devices_of, place_words
+from dra_spawner.spawner.devices.held_back import gates_of, why_held_back
 from dra_spawner.spawner.hub_wide import in_background
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
 from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
@@ -219,6 +220,9 @@ class PodWatch(Step):
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
         if not pod["spec"].get("nodeName"):
             await self._ensure_standing()
+        if gates_of(pod) and not pod["spec"].get("nodeName"):
+            await self._tell_held_back(pod)
+            return
         message = unschedulable_message(pod)
         if message is None:
             self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
@@ -235,6 +239,17 @@ class PodWatch(Step):
         if self.attempt.plan.fallback is not None and now < gives_up:
             self._next_diagnosis = min(self._next_diagnosis, gives_up)
         await self._explain(message, is_late=now >= gives_up)
+
+    async def _tell_held_back(self, pod: JsonObject) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._next_diagnosis:
+            return
+        self._next_diagnosis = now + _DIAGNOSIS_SECONDS
+        why = await why_held_back(self._objects.api, pod)
+        if why.while_waiting != self.attempt.messages.sentence:
+            self.log.info("A pod is held back: pod=%s gates=%s", self.spawner.pod_name, ",".join(gates_of(pod)))
+            self.attempt.messages.notify(why.while_waiting)
+        self.waiting_for = why.sentence
 
     async def _explain(self, message: str, is_late: bool) -> None:
         taken = self._objects.warm_claims
