@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.version import InvalidVersion
 
 from dra_spawner import __version__, names
+from dra_spawner.json_types import JsonObject
 
 __all__ = [
     "KUBERNETES",
@@ -22,14 +23,20 @@ __all__ = [
     "MinorVersion",
     "Supported",
     "installed_problems",
+    "kubelet_version",
     "minor_version",
     "own_packages",
     "package_problems",
+    "patch_number",
+    "served_version",
     "version_problem",
+    "version_text",
 ]
 
 MinorVersion: TypeAlias = tuple[int, int]
 _MINOR = re.compile(r"v?(\d+)\.(\d+)")
+_NUMBER = re.compile(r"\d+")
+_PATCH = re.compile(r"v?\d+\.\d+\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +71,47 @@ def minor_version(text: str) -> MinorVersion | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def patch_number(text: str) -> int | None:
+    """Patch number of a version such as ``v1.36.3-eks-1234``; None if it has none."""
+    found = _PATCH.match(text)
+    return int(found[1]) if found else None
+
+
+def served_version(answer: Mapping[str, object]) -> tuple[MinorVersion | None, int | None]:
+    """Major and minor, and patch number, of an API server's answer at ``/version``; None for what it does not say.
+
+    Some providers write a minor such as ``36+``.
+    """
+    major, minor = (_NUMBER.match(str(answer.get(part, ""))) for part in ("major", "minor"))
+    patch = patch_number(str(answer.get("gitVersion", "")))
+    return ((int(major[0]), int(minor[0])), patch) if major and minor else (None, None)
+
+
+def kubelet_version(node: JsonObject) -> tuple[MinorVersion, int | None] | None:
+    """The version of a node's kubelet, with its patch number; None if the node names none."""
+    found = ((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")
+    text = found if isinstance(found, str) else ""
+    minor = minor_version(text)
+    return (minor, patch_number(text)) if minor is not None else None
+
+
 def version_problem(supported: Supported, found: MinorVersion | None) -> str:
     """A sentence about a version that is too old, or newer than the tests know; else empty."""
     if found is None or supported.least <= found <= supported.tested:
         return ""
     if found < supported.least:
         return (
-            f"{supported.name} {_text(found)} is not supported: {names.PROJECT} {__version__} needs "
-            f"{_text(supported.least)} or later."
+            f"{supported.name} {version_text(found)} is not supported: {names.PROJECT} {__version__} needs "
+            f"{version_text(supported.least)} or later."
         )
     return (
-        f"{supported.name} {_text(found)} is newer than {_text(supported.tested)}, the newest version that "
-        f"{names.PROJECT} {__version__} is tested with."
+        f"{supported.name} {version_text(found)} is newer than {version_text(supported.tested)}, the newest version "
+        f"that {names.PROJECT} {__version__} is tested with."
     )
 
 
-def _text(found: MinorVersion) -> str:
+def version_text(found: MinorVersion) -> str:
+    """The version as people write it, such as ``1.36``."""
     return ".".join(map(str, found))
 
 

@@ -27,6 +27,7 @@ from tests.versions_table import (
     PAGE,
     ROOT,
     hub_images,
+    known_defects,
     pinned,
     project,
     python_versions,
@@ -89,7 +90,7 @@ def test_the_hub_names_an_old_chart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_page_has_the_tables() -> None:
     text = PAGE.read_text()
-    for part in (table(), hub_images()):
+    for part in (table(), hub_images(), known_defects()):
         assert part in text, f"put this into {PAGE.name}:\n{part}"
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/reference/versions.md, made from the versions that CI runs."""
+"""The tables of docs/reference/versions.md, made from the versions that CI runs and from the known defects."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 from packaging.requirements import Requirement
 
+from dra_spawner.kubernetes_defects import DEFECTS
 from dra_spawner.versions import KUBERNETES, Z2JH, MinorVersion
 from tests.chart.z2jh import VERSIONS
 from tests.cluster.harness_binary import KUBERNETES_VERSION
@@ -78,5 +79,17 @@ def hub_images() -> str:
     return "\n".join(rows)
 
 
+def known_defects() -> str:
+    """Known defects of Kubernetes."""
+    rows = ["| program | versions | what happens | mended in | until then |", "|---|---|---|---|---|"]
+    for each in DEFECTS:
+        patches = [f"{_text(minor)}.{patch}" for minor, patch in each.mended.items() if patch is not None]
+        newer = [f"{_text(each.mended_by)}.0"] if each.mended_by is not None else []
+        mended = ", ".join([*patches, *newer]) or "not known"
+        happens = f"{each.happens.rstrip('.')} ([{each.issue}]({each.address}))"
+        rows.append(f"| {each.program} | {each.versions} | {happens} | {mended} | {each.advice} |")
+    return "\n".join(rows)
+
+
 if __name__ == "__main__":
-    print(f"{table()}\n\n{hub_images()}")
+    print(f"{table()}\n\n{hub_images()}\n\n{known_defects()}")

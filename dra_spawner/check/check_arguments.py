@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.project_links import where
+from dra_spawner.versions import minor_version
 
 __all__ = ["add_commands"]
 
@@ -69,6 +70,12 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="instead of a cluster: files with kubectl's output of nodes, resourceslices, deviceclasses, namespaces, "
         "validatingwebhookconfigurations, network-attachment-definitions",
+    )
+    command.add_argument(
+        "--kubernetes-version",
+        type=_version,
+        metavar="VERSION",
+        help="the cluster's version, such as 1.36.3, for known defects of Kubernetes (as the API server says)",
     )
     _add_namespace(command)
     command.add_argument(
@@ -169,6 +176,12 @@ def _pick(text: str) -> tuple[str, str]:
     return option, choice
 
 
+def _version(text: str) -> str:
+    if minor_version(text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no version such as 1.36.3")
+    return text
+
+
 def _check(options: argparse.Namespace) -> int:
     # Imported here, so that `dra-spawner --help` does not load JupyterHub.
     from dra_spawner.check.check_command import CheckOptions, run_check
@@ -182,6 +195,7 @@ def _check(options: argparse.Namespace) -> int:
         context=options.context,
         objects=tuple(options.objects),
         namespace=options.namespace,
+        kubernetes_version=options.kubernetes_version or "",
         nodes_may_be_added=options.nodes_may_be_added,
         ignored=tuple(options.ignore),
         runs_code=not options.without_code,

@@ -27,6 +27,7 @@ from dra_spawner.profiles.lint import CheckReport, Inventory, check_choices, pro
 from dra_spawner.profiles.problems import on_one_line
 from dra_spawner.profiles.profile_list import free_texts, offered_profiles, problems_around_claims
 from dra_spawner.profiles.profile_names import profile_name_problems
+from dra_spawner.versions import minor_version, patch_number
 
 __all__ = ["CheckOptions", "check_profiles", "run_check"]
 
@@ -42,6 +43,8 @@ class CheckOptions:
     objects: tuple[str, ...] = ()
     namespace: str = ""
     """Namespace of servers; empty: as configured, else ``default``."""
+    kubernetes_version: str = ""
+    """Version of the cluster, such as ``1.36.3``; empty: as the cluster says."""
     nodes_may_be_added: bool = False
     ignored: tuple[str, ...] = ()
     """Names of rules to ignore; the hub's configuration may name more."""
@@ -74,6 +77,9 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
         progress.begin("checking all choices")
         known = facts if facts is not None else ClusterFacts(namespace=namespace)
         known = replace(known, nodes_may_be_added=options.nodes_may_be_added)
+        if options.kubernetes_version:
+            minor, patch = minor_version(options.kubernetes_version), patch_number(options.kubernetes_version)
+            known = replace(known, kubernetes_version=minor, kubernetes_patch=patch)
         outcome = check_profiles(hubs, known, facts is not None, options.ignored)
     except (InputError, DriverNotUsable) as error:
         progress.clear()

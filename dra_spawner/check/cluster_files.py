@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
@@ -15,6 +14,7 @@ from dra_spawner.fit.questions import has_kind, separate_questions
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.simulator.claims import TrackedClaim
+from dra_spawner.versions import kubelet_version
 
 __all__ = ["facts_of_objects", "read_objects"]
 
@@ -27,7 +27,6 @@ _KINDS = {
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io/v1",),
     "ValidatingWebhookConfiguration": (names.ADMISSION_API,),
 }
-_VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
 class _Objects:
@@ -114,11 +113,7 @@ def facts_of_objects(by_kind: dict[str, dict[str, Any]], namespace: str) -> Clus
             for key, claim in by_kind.get("ResourceClaim", {}).items()
             if key.startswith(f"{namespace}/")
         },
-        kubernetes_version=max((found for node in (nodes or {}).values() if (found := _kubelet(node))), default=None),
+        kubernetes_version=max(
+            (found[0] for node in (nodes or {}).values() if (found := kubelet_version(node))), default=None
+        ),
     )
-
-
-def _kubelet(node: dict[str, Any]) -> tuple[int, int] | None:
-    text = ((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")
-    match = _VERSION.match(text) if isinstance(text, str) else None
-    return (int(match[1]), int(match[2])) if match else None

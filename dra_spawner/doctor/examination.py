@@ -7,6 +7,7 @@ from typing import Any, Final
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.rules.clock_skew import CLOCK_RULES, clock_findings
+from dra_spawner.doctor.rules.defects import DEFECT_RULES, defect_findings
 from dra_spawner.doctor.rules.devices import DEVICE_RULES, device_findings
 from dra_spawner.doctor.rules.driver_troubles import TROUBLE_RULES, trouble_findings
 from dra_spawner.doctor.rules.neighbours import NEIGHBOUR_RULES, neighbour_findings
@@ -20,7 +21,7 @@ from dra_spawner.doctor.rules.versions import VERSION_RULES, version_findings
 __all__ = ["ALL_RULES", "examine", "report_json"]
 
 ALL_RULES: Final[tuple[DoctorRule, ...]] = (
-    *(*VERSION_RULES, *DEVICE_RULES, *TROUBLE_RULES, *RIGHT_RULES),
+    *(*VERSION_RULES, *DEFECT_RULES, *DEVICE_RULES, *TROUBLE_RULES, *RIGHT_RULES),
     *(*PATH_RULES, *NETWORK_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *NEIGHBOUR_RULES, *SETTING_RULES),
 )
 _SUBJECTS: Final = tuple(Subject)
@@ -31,6 +32,7 @@ def examine(facts: DoctorFacts) -> tuple[DoctorFinding, ...]:
     """The findings by subject, the worst first."""
     found = [
         *version_findings(facts),
+        *defect_findings(facts),
         *device_findings(facts),
         *trouble_findings(facts),
         *right_findings(facts),

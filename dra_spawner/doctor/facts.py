@@ -112,6 +112,8 @@ class DoctorFacts:
     ----------
     namespace
         Namespace of hub and service.
+    kubernetes, kubernetes_patch
+        Version of the API server: major and minor, and the patch number.
     versions
         Versions of ``resource.k8s.io`` that the API server has.
     gates
@@ -150,6 +152,7 @@ class DoctorFacts:
 
     namespace: str
     kubernetes: tuple[int, int] | None = None
+    kubernetes_patch: int | None = None
     versions: frozenset[str] | None = None
     gates: Mapping[str, bool] | None = None
     packages: Mapping[str, str] = field(default_factory=dict)

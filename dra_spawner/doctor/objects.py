@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
+from dra_spawner.versions import minor_version
 
 __all__ = [
     "component_of",
@@ -24,7 +24,6 @@ __all__ = [
     "version_of",
 ]
 
-_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 _CHART: Final = "helm.sh/chart"
 
 
@@ -88,8 +87,7 @@ def _flags(words: list[Any]) -> Iterator[tuple[str, str]]:
 
 def version_of(text: object) -> tuple[int, int] | None:
     """Major and minor of a version such as ``v1.36.3``; None if it is none."""
-    match = _VERSION.match(text) if isinstance(text, str) else None
-    return (int(match[1]), int(match[2])) if match else None
+    return minor_version(text) if isinstance(text, str) else None
 
 
 def image_version(obj: JsonObject) -> tuple[int, int] | None:

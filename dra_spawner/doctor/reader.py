@@ -37,7 +37,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.discovery import api_groups, is_absent
 from dra_spawner.kube.rights import missing_rule
 from dra_spawner.simulator.claims import TrackedClaim
-from dra_spawner.versions import own_packages
+from dra_spawner.versions import MinorVersion, own_packages, served_version
 
 __all__ = ["DoctorReader", "Questions", "neighbours_of"]
 
@@ -48,7 +48,6 @@ _MAX_BYTES: Final = 2**16
 _PAGE_SIZE: Final = 500
 _MAX_CONCURRENT: Final = 8
 _GATE: Final = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} ([01])$', re.MULTILINE)
-_NUMBER: Final = re.compile(r"\d+")
 _CONTROL_PLANE: Final = "kube-system"
 _SERVICE_CONFIG: Final = "config.json"
 _API_SERVER: Final = "API server"
@@ -133,7 +132,7 @@ class DoctorReader:
         """
         questions, namespace = self._questions, self._questions.namespace
         self._progress("asking for the version of Kubernetes")
-        version = await self._version()
+        version, patch = await self._version()
         self._progress("reading the cluster")
         settings, is_seen = await self._settings()
         known_settings = (settings or ServiceSettings()) if is_seen else None
@@ -191,6 +190,7 @@ class DoctorReader:
         return DoctorFacts(
             namespace=namespace,
             kubernetes=version,
+            kubernetes_patch=patch,
             versions=groups.get(names.RESOURCE_GROUP, frozenset()) if groups is not None else None,
             gates=gates,
             packages=own_packages() if questions.is_in_cluster else {},
@@ -226,11 +226,9 @@ class DoctorReader:
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
-    async def _version(self) -> tuple[int, int] | None:
-        """Major and minor version; some providers write a minor such as ``36+``."""
-        found = await self._api.get("/version", timeout_seconds=_TIMEOUT_SECONDS)
-        numbers = [_NUMBER.match(str(found.get(part, ""))) for part in ("major", "minor")]
-        return (int(numbers[0][0]), int(numbers[1][0])) if numbers[0] and numbers[1] else None
+    async def _version(self) -> tuple[MinorVersion | None, int | None]:
+        """Version of the API server: major and minor, and the patch number."""
+        return served_version(await self._api.get("/version", timeout_seconds=_TIMEOUT_SECONDS))
 
     async def _groups(self) -> Mapping[str, frozenset[str]]:
         """Versions of each API."""

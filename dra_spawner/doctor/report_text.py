@@ -53,7 +53,8 @@ def _summary(facts: DoctorFacts, findings: Sequence[DoctorFinding]) -> str:
         for severity in Severity
         if (number := sum(each.severity is severity for each in findings))
     ]
-    version = f" on Kubernetes {'.'.join(map(str, facts.kubernetes))}" if facts.kubernetes else ""
+    numbers = [*(facts.kubernetes or ()), *([facts.kubernetes_patch] if facts.kubernetes_patch is not None else [])]
+    version = f" on Kubernetes {'.'.join(map(str, numbers))}" if numbers else ""
     if not any(each.severity is Severity.ERROR for each in findings):
         counts.insert(0, "nothing is broken")
     return f"{', '.join(counts)} in namespace {on_one_line(facts.namespace)}{version}"

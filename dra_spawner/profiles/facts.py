@@ -38,8 +38,8 @@ class ClusterFacts:
         Names of the webhooks that validate claims (``webhooks[].name`` of ValidatingWebhookConfigurations).
     gas_runs
         Whether Intel's GPU Aware Scheduling runs: whether there is a pod with its label, ``app=gas``.
-    kubernetes_version
-        Major and minor, such as ``(1, 36)``.
+    kubernetes_version, kubernetes_patch
+        Major and minor, such as ``(1, 36)``, and the patch number.
     dropped_fields
         Fields of a claim that the API server drops because their feature gate is off, such as ``capacity``.
     drivers_prepare_for
@@ -61,6 +61,7 @@ class ClusterFacts:
     webhooks: frozenset[str] | None = None
     gas_runs: bool | None = None
     kubernetes_version: tuple[int, int] | None = None
+    kubernetes_patch: int | None = None
     dropped_fields: frozenset[str] | None = None
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     claims: Mapping[str, JsonObject] = field(default_factory=dict)

@@ -111,6 +111,23 @@ def test_findings_shared_by_choices_are_listed_once(run, cluster):
     assert "1 error in 3 choices" in output
 
 
+def test_known_defects_of_another_version(run, cluster):
+    profiles = [profile({"gpu": SHARE, "own": {"template": "made-by-others"}})]
+    ignored = ("--ignore", "share-not-enforced")
+    for arguments, programs in (
+        (("--objects", cluster), []),
+        (("--objects", cluster, "--kubernetes-version", "1.35.0"), ["kube-scheduler", "kube-controller-manager"]),
+        (("--kubernetes-version", "v1.35.1-eks-7"), ["kube-controller-manager"]),
+        (("--kubernetes-version", "1.37"), []),
+    ):
+        code, output, _ = run(*arguments, *ignored, profiles=profiles)
+        assert code == 0
+        found = [line.split()[1] for line in output.splitlines() if "has a known defect" in line]
+        assert found == programs, arguments
+    with pytest.raises(SystemExit):
+        run("--kubernetes-version", "newest", profiles=profiles)
+
+
 def test_without_a_cluster_the_unchecked_parts_are_listed(run):
     code, output, _ = run(profiles=[profile({"gpu": {"device_class": "x"}})])
     assert code == 0

@@ -10,7 +10,7 @@ from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import chart_of, hub_deployment, name_of, version_of
 from dra_spawner.project_links import where
-from dra_spawner.versions import KUBERNETES, Z2JH, package_problems
+from dra_spawner.versions import KUBERNETES, Z2JH, kubelet_version, package_problems, version_text
 
 __all__ = ["VERSION_RULES", "version_findings"]
 
@@ -87,13 +87,15 @@ def _kubernetes(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     found = facts.kubernetes
     if found is not None and found < KUBERNETES.least:
         yield KUBERNETES_VERSION.finding(
-            f"Kubernetes {_text(found)} is not supported: {names.RESOURCE_API} came with {_text(KUBERNETES.least)}.",
-            f"Upgrade the cluster to Kubernetes {_text(KUBERNETES.least)} or later.",
+            f"Kubernetes {version_text(found)} is not supported: {names.RESOURCE_API} came with "
+            f"{version_text(KUBERNETES.least)}.",
+            f"Upgrade the cluster to Kubernetes {version_text(KUBERNETES.least)} or later.",
         )
         return
     if found is not None and found > KUBERNETES.tested:
         yield KUBERNETES_VERSION.finding(
-            f"Kubernetes {_text(found)} is newer than {_text(KUBERNETES.tested)}, the newest release that was tested.",
+            f"Kubernetes {version_text(found)} is newer than {version_text(KUBERNETES.tested)}, the newest release "
+            "that was tested.",
             severity=Severity.INFO,
         )
     version = names.RESOURCE_API.rpartition("/")[2]
@@ -111,16 +113,16 @@ def _kubelets(facts: DoctorFacts) -> Iterator[DoctorFinding]:
         (found, name_of(node))
         for node in facts.nodes or ()
         if name_of(node) in with_devices
-        and (found := version_of(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"))) is not None
-        and found < KUBERNETES.least
+        and (has := kubelet_version(node)) is not None
+        and (found := has[0]) < KUBERNETES.least
     ]
     if old:
         version, node = min(old)
         more = f" and {len(old) - 1} more" if len(old) > 1 else ""
         yield KUBELET_VERSION.finding(
-            f"The kubelet of {node}{more} is {_text(version)}: it does not know {names.RESOURCE_API}, so servers with "
-            "devices do not start there.",
-            f"Upgrade the node to Kubernetes {_text(KUBERNETES.least)} or later.",
+            f"The kubelet of {node}{more} is {version_text(version)}: it does not know {names.RESOURCE_API}, so "
+            "servers with devices do not start there.",
+            f"Upgrade the node to Kubernetes {version_text(KUBERNETES.least)} or later.",
             f"Node {node}",
         )
 
@@ -151,8 +153,8 @@ def _chart(facts: DoctorFacts) -> Iterator[DoctorFinding]:
         )
     elif found < Z2JH.least and found > (0, 0):
         yield CHART_VERSION.finding(
-            f"zero-to-jupyterhub {_text(found)} is not supported; {_text(Z2JH.least)} or later is.",
-            f"helm upgrade the hub to chart {_text(Z2JH.least)} or later.",
+            f"zero-to-jupyterhub {version_text(found)} is not supported; {version_text(Z2JH.least)} or later is.",
+            f"helm upgrade the hub to chart {version_text(Z2JH.least)} or later.",
             where,
         )
 
@@ -165,7 +167,3 @@ def _hub(facts: DoctorFacts) -> Iterator[DoctorFinding]:
             sentence,
             f"Install a supported version in the hub's image: {where('docs/reference/versions.md')}.",
         )
-
-
-def _text(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))

@@ -20,10 +20,12 @@ from dra_spawner.dra.objects import Node, ObjectError
 from dra_spawner.dra.pools import SliceIndex, gather_pools
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.same_hardware import SameHardware, pairs_by_node
+from dra_spawner.kubernetes_defects import FoundVersion
 from dra_spawner.profiles.device_kinds import Candidates, kinds_of
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.simulator.device_state import DeviceState, Verdicts
 from dra_spawner.simulator.search_limits import CommonBudget
+from dra_spawner.versions import kubelet_version
 
 __all__ = ["Inventory"]
 
@@ -93,6 +95,12 @@ class Inventory:
             except ObjectError:
                 continue
         return tuple(nodes)
+
+    @cached_property
+    def kubelets(self) -> tuple[FoundVersion, ...]:
+        """Versions of the nodes' kubelets, the oldest first."""
+        found = {version for node in self.facts.nodes or () if (version := kubelet_version(node)) is not None}
+        return tuple(sorted(found, key=lambda version: (version[0], version[1] or 0)))
 
     @cached_property
     def allocatable(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from dra_spawner.profiles.lint.access import admin_findings, alternative_finding
 from dra_spawner.profiles.lint.capacity import capacity_findings
 from dra_spawner.profiles.lint.cluster import class_findings, field_findings, same_hardware_findings, version_findings
 from dra_spawner.profiles.lint.constraints import constraint_findings
+from dra_spawner.profiles.lint.defects import defect_findings, rush_findings
 from dra_spawner.profiles.lint.fit import extended_findings, fit_findings, unselected_findings
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.selectors import selector_findings
@@ -104,8 +105,9 @@ def check_choices(
     if inventory.is_known:
         for position, finding in meeting_findings(claims, inventory):
             checked[position][1].append(finding)
+    choices = [item.choice for item, _ in checked if item.choice is not None]
     return CheckReport(
-        _in_order(general, ignored),
+        _in_order([*general, *rush_findings(choices, inventory)], ignored),
         tuple(CheckedChoice(item, _in_order(found, ignored)) for item, found in checked),
     )
 
@@ -150,6 +152,7 @@ _EXPLAINS = frozenset(
 
 def _single_findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory) -> Iterator[Finding]:
     yield from version_findings(choice, inventory)
+    yield from defect_findings(choice, claims, inventory)
     for claim in claims:
         yield from alternative_findings(claim)
         yield from field_findings(claim, inventory)

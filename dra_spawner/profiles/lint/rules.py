@@ -31,6 +31,12 @@ FREE_TEXT: Final = LintRule(
     "free-text", (_I,), False, "A choice of free text: what users type is checked at each spawn only"
 )
 API_VERSION: Final = LintRule("api-version", (_E,), True, "Kubernetes before 1.34 has no resource.k8s.io/v1")
+KUBERNETES_DEFECT: Final = LintRule(
+    "kubernetes-defect",
+    (_W,),
+    True,
+    "A known defect of this version of Kubernetes that the choice meets, and the version that mends it",
+)
 FIELD_DROPPED: Final = LintRule(
     "field-dropped",
     (_E, _W),

@@ -7,7 +7,6 @@ needs no more rights than the start of a server.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -18,12 +17,12 @@ from dra_spawner.kube.rights import is_granted
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, KnownDevices, readable
+from dra_spawner.versions import served_version
 
 __all__ = ["read_facts"]
 
 _ATTACHMENTS: Final = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 _WEBHOOKS: Final = (names.ADMISSION_API, "validatingwebhookconfigurations")
-_VERSION = re.compile(r"(\d+)")
 
 
 async def read_facts(reader: DeviceReader, namespace: str | None, claims: Iterable[str] = ()) -> ClusterFacts:
@@ -42,7 +41,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None, claims: Iterab
         When the API server does not answer, or refuses the account altogether.
     """
     api = reader.api
-    version = await _version(api)
+    version, patch = served_version(await api.get("/version"))
     devices, nodes, own, attachments, dropped, specs = await asyncio.gather(
         _devices(reader),
         readable(reader.nodes.get(NOW)),
@@ -63,6 +62,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None, claims: Iterab
         webhooks=claim_webhooks(webhooks) if webhooks is not None else None,
         gas_runs=bool(gas) if gas is not None else None,
         kubernetes_version=version,
+        kubernetes_patch=patch,
         dropped_fields=dropped,
         claims=specs,
     )
@@ -91,13 +91,6 @@ async def _devices(reader: DeviceReader) -> KnownDevices:
         if error.status != 404:
             raise
         return reader.devices.value or KnownDevices(None, None)
-
-
-async def _version(api: KubernetesApi) -> tuple[int, int] | None:
-    """Major and minor version; some providers write a minor such as ``36+``."""
-    found = await api.get("/version")
-    numbers = [_VERSION.match(str(found.get(part, ""))) for part in ("major", "minor")]
-    return (int(numbers[0][1]), int(numbers[1][1])) if numbers[0] and numbers[1] else None
 
 
 async def _namespace(api: KubernetesApi, name: str | None) -> JsonObject | None:

@@ -15,6 +15,8 @@ from dra_spawner.json_types import JsonObject
 
 KUBERNETES_VERSION = (1, 36)
 """The Kubernetes release of this API."""
+_PATCH = 3
+"""The patch whose scheduler is reproduced, so that no known defect of an earlier one is reported."""
 
 _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _POD_SUBRESOURCES: tuple[JsonObject, ...] = (
@@ -40,7 +42,7 @@ def version() -> JsonObject:
     return {
         "major": str(major),
         "minor": str(minor),
-        "gitVersion": f"v{major}.{minor}.0+dra-spawner",
+        "gitVersion": f"v{major}.{minor}.{_PATCH}+dra-spawner",
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",
