@@ -94,8 +94,9 @@ def pytest_collection() -> Iterator[None]:
 _WAITING = frozenset(("browser", "devcluster", "integration", "node"))
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put modules that wait evenly between modules that compute, so that the processors are never idle."""
+    """Put modules that wait evenly between modules that compute, so that the processors are never idle; dear tests first."""
     waiting: list[list[pytest.Item]] = []
     computing: list[list[pytest.Item]] = []
     for path, found in groupby(items, key=lambda item: item.path):
@@ -108,7 +109,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             placed.append(((before + len(module) / 2) / most, module))
             before += len(module)
     placed.sort(key=lambda each: each[0])
-    items[:] = [item for _, module in placed for item in module]
+    mixed = [item for _, module in placed for item in module]
+    names = [f"{item.path.relative_to(Path(__file__).parent).as_posix()}::{item.name}" for item in mixed]
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = [mixed[place] for place in tiers.dear_ones_first(names, processes)]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

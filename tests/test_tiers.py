@@ -6,8 +6,11 @@ import ast
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from tests import tiers
 from tests.all_of_them import all_of_them
-from tests.tiers import LONG, TESTS, Tier, may_hold, tier_of
+from tests.tiers import DEAR, LONG, TESTS, Tier, dear_ones_first, may_hold, tier_of
 
 MODULE = "kube/test_api.py"
 
@@ -45,7 +48,16 @@ def test_what_users_count_on_is_of_the_default_tier() -> None:
     assert tier("browser/test_form.py", marks="promise") is Tier.SYSTEM
 
 
-@all_of_them("name", list(LONG))
+def test_dear_tests_begin_first_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "DEAR", ("c", "f", "a", "z"))
+    names = list("abcdefgh")
+    assert [names[place] for place in dear_ones_first(names, 1)] == list("cfabdegh")
+    assert [names[place] for place in dear_ones_first(names, 2)] == list("cabdfegh")
+    assert [names[place] for place in dear_ones_first(names, 8)] == list("cfabdegh")
+    assert [names[place] for place in dear_ones_first(names[:3], 8)] == [names[place] for place in (2, 0, 1)]
+
+
+@all_of_them("name", [*LONG, *DEAR])
 def test_tests_of_the_night_exist(name: str) -> None:
     path, _, function = name.partition("::")
     defined = [getattr(each, "name", "") for each in ast.parse((TESTS / path).read_text()).body]

@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -26,7 +26,7 @@ import pytest
 
 from tests import examples
 
-__all__ = ["Tier", "TierReporter", "tier_of"]
+__all__ = ["Tier", "TierReporter", "dear_ones_first", "tier_of"]
 
 TESTS: Final = Path(__file__).parent
 #: Modules, tests, and tests with one parameter that are worth their time once a night, not in each change; and why.
@@ -63,6 +63,8 @@ LONG: Final = {
     "placeholders/planner/test_capped.py::test_creation_is_retried_at_longer_and_longer_intervals": "hours of rounds",
     "adversary/test_largest_objects.py": "objects of the largest size that etcd takes",
 }
+#: Tests that take a minute or more in a tier of the gate, the longest first: each begins first in a process of its own.
+DEAR: Final = ("integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[real]",)
 #: Packages of the extra ``gate``: a module that imports one is of the tier system.
 _GATE_PACKAGES: Final = re.compile(
     r"^(?:from|import) (?:cel_expr_python|check_jsonschema|openapi_spec_validator|schemathesis)\b",
@@ -131,6 +133,30 @@ def tier_of(item: pytest.Item) -> Tier:
     if found is Tier.EMBEDDED and item.get_closest_marker("promise"):
         return Tier.DEFAULT
     return found
+
+
+def dear_ones_first(names: Sequence[str], processes: int) -> list[int]:
+    """Return an order of tests in which none of `DEAR` begins late.
+
+    Parameters
+    ----------
+    names
+        Of the tests, below ``tests/``.
+    processes
+        Number of processes. pytest-xdist gives each an equal part of the list, and lets who is done take from others'
+        ends.
+    """
+    dear = sorted(
+        (place for place, name in enumerate(names) if name in DEAR), key=lambda place: DEAR.index(names[place])
+    )
+    others = [place for place, name in enumerate(names) if name not in DEAR]
+    order: list[int] = []
+    for process in range(processes):
+        own = dear[process::processes]
+        part = (len(names) - len(order)) // (processes - process)
+        order += [*own, *others[: max(0, part - len(own))]]
+        del others[: max(0, part - len(own))]
+    return order + others
 
 
 @cache
