@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.objects import DeviceClass, Json, Node, ResourceClaim, ResourceSlice
-from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
+from dra_spawner.dra.reasons import NoFitReason, shortest
 
 __all__ = ["Assessment", "assess"]
 
 _Object = TypeVar("_Object")
-_ONE_IS_FREE = "The server starts as soon as one is free."
-_OUTLOOKS: Final = {
-    RefusalKind.CAPACITY: "The server starts as soon as enough is free.",
-    RefusalKind.IN_USE: _ONE_IS_FREE,
-    RefusalKind.COUNTERS: _ONE_IS_FREE,
-    RefusalKind.TAKEN_HERE: _ONE_IS_FREE,
-}
-_BINARY_AMOUNT = re.compile(r"\b(\d+)([KMGTPE]i)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +80,9 @@ def assess(
             reasons.append(verdict.reason)
     reason = shortest(reasons)
     if reason is None:
-        return Assessment(False, "This cluster has no node with devices now.")
-    return Assessment(False, _sentence(reason), _OUTLOOKS.get(reason.nearest.kind, ""))
+        return Assessment(False, "No machine has devices now.")
+    text = reason.for_user
+    return Assessment(False, text.now, text.ends)
 
 
 def _decoded(decode: Callable[[Json], _Object], objects: Iterable[Json]) -> list[_Object]:
@@ -101,36 +93,3 @@ def _decoded(decode: Callable[[Json], _Object], objects: Iterable[Json]) -> list
         except Exception:  # noqa: S112 (it is the fault of this one object)
             continue
     return decoded
-
-
-def _sentence(reason: NoFitReason) -> str:
-    nearest = reason.nearest
-    left, needed = _amount(nearest.left), _amount(nearest.needed)
-    match nearest.kind:
-        case RefusalKind.NO_DEVICES | RefusalKind.SELECTOR | RefusalKind.OTHER_NODE:
-            return "No node has a device such as this choice asks for now."
-        case RefusalKind.TOO_SMALL:
-            return (
-                f"No device is large enough: this choice needs {needed} of {nearest.subject}, with rounding, and the "
-                f"largest such device has {left}. Please tell your administrator."
-            )
-        case RefusalKind.CAPACITY_POLICY:
-            return (
-                f"No device gives a share of this size: {needed} of {nearest.subject}, with rounding, is more than "
-                f"a device allows. Please tell your administrator."
-            )
-        case RefusalKind.UNKNOWN_CAPACITY:
-            return f"No device has a capacity named {nearest.subject}. Please tell your administrator."
-        case RefusalKind.CAPACITY:
-            return (
-                f"All devices are too full: {needed} of {nearest.subject} needed, {left} left on the one that has most."
-            )
-        case RefusalKind.IN_USE | RefusalKind.COUNTERS | RefusalKind.TAKEN_HERE:
-            return "All devices of this kind are in use."
-        case _:
-            return f"No device can be given now: {reason}."
-
-
-def _amount(quantity: object) -> str:
-    """An amount as people write it; binary suffixes are of bytes."""
-    return _BINARY_AMOUNT.sub(r"\1 \2B", str(quantity)) if quantity is not None else ""

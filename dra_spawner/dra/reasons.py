@@ -5,11 +5,11 @@ Reasons come from a second search that runs only on request, so the first search
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from dra_spawner.dra.budget import SearchStopped
@@ -18,52 +18,15 @@ from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.errors import AllocationError
 from dra_spawner.dra.pools import Candidate, PoolState
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
-from dra_spawner.dra.requests import MAX_DEVICES_PER_CLAIM, PreparedAlternative
+from dra_spawner.dra.refusal_text import DEVICE_CAUSES, CauseText, RefusalKind
+from dra_spawner.dra.requests import PreparedAlternative
 from dra_spawner.dra.search import Search
 from dra_spawner.dra.taints import blocking_taint
 
-__all__ = ["ExplainingSearch", "NoFitReason", "Refusal", "RefusalKind"]
+__all__ = ["ExplainingSearch", "NoFitReason", "Refusal", "RefusalKind", "shortest"]
 
 
-class RefusalKind(StrEnum):
-    """What kept a device from a request; the further down the list, the nearer the device came."""
-
-    NO_DEVICES = "NoDevices"
-    """The node has no devices at all, or none of a usable pool."""
-    BINDING_CONDITIONS = "BindingConditions"
-    """The device has binding conditions, and the feature is off."""
-    SELECTOR = "Selector"
-    """The selectors of class and request select other devices."""
-    OTHER_NODE = "OtherNode"
-    """The device is there for other nodes."""
-    POOL_INCOMPLETE = "PoolIncomplete"
-    """No device of another pool will do, and this pool is being updated by its driver."""
-    POOL_INVALID = "PoolInvalid"
-    """No device of another pool will do, and this pool contradicts itself."""
-    UNKNOWN_CAPACITY = "UnknownCapacity"
-    """The device has no such capacity."""
-    CAPACITY_POLICY = "CapacityPolicy"
-    """The device gives no share of this size."""
-    TOO_SMALL = "TooSmall"
-    """The device has less of a capacity than is needed, even when idle."""
-    COUNTERS_DISABLED = "CountersDisabled"
-    """The device consumes counters, and the feature is off."""
-    TAKEN_HERE = "TakenHere"
-    """This request, or another one of the same pod, has the device already."""
-    IN_USE = "InUse"
-    """Another claim has the device."""
-    CAPACITY = "Capacity"
-    """Too little of a capacity is left."""
-    COUNTERS = "Counters"
-    """Too little of a shared counter is left."""
-    TAINT = "Taint"
-    """The device has a taint that the request does not tolerate."""
-    CONSTRAINT = "Constraint"
-    """The device does not go with the others of the claim."""
-    LIMIT = "Limit"
-    """The claim would get more devices than a claim may have."""
-
-
+_BINARY_AMOUNT: Final = re.compile(r"\b(\d+)([KMGTPE]i)\b")
 _NEARNESS: Final = {kind: position for position, kind in enumerate(RefusalKind)}
 
 
@@ -91,28 +54,8 @@ class Refusal:
     needed: Quantity | None = None
 
     def __str__(self) -> str:
-        return _SENTENCES[self.kind].format(subject=self.subject, left=self.left, needed=self.needed)
-
-
-_SENTENCES: Final[dict[RefusalKind, str]] = {
-    RefusalKind.NO_DEVICES: "no devices",
-    RefusalKind.BINDING_CONDITIONS: "devices with binding conditions are disabled",
-    RefusalKind.SELECTOR: "no device selected by {subject}",
-    RefusalKind.OTHER_NODE: "devices are for other nodes",
-    RefusalKind.POOL_INCOMPLETE: "pool {subject} is being updated",
-    RefusalKind.POOL_INVALID: "pool {subject}",
-    RefusalKind.UNKNOWN_CAPACITY: "devices have no capacity {subject}",
-    RefusalKind.CAPACITY_POLICY: "{subject}: a share of {needed} is not offered",
-    RefusalKind.TOO_SMALL: "{subject}: {left} at most, {needed} needed",
-    RefusalKind.COUNTERS_DISABLED: "devices with shared counters are disabled",
-    RefusalKind.IN_USE: "in use",
-    RefusalKind.CAPACITY: "{subject}: {left} left, {needed} needed",
-    RefusalKind.COUNTERS: "counter {subject}: {left} left, {needed} needed",
-    RefusalKind.TAINT: "taint {subject} not tolerated",
-    RefusalKind.CONSTRAINT: "constraint on {subject} not met",
-    RefusalKind.TAKEN_HERE: "needed by another request of the same pod",
-    RefusalKind.LIMIT: f"more than {MAX_DEVICES_PER_CLAIM} devices in one claim",
-}
+        text = DEVICE_CAUSES[self.kind].detail
+        return text.format(subject=self.subject, left=self.left, needed=self.needed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +74,8 @@ class NoFitReason:
         Devices the request wants, and how many of them there were before it got stuck.
     counts
         How many devices were refused, by kind, the nearest kind first.
+    is_alone
+        Whether no other request has taken devices before this one.
     """
 
     claim: str
@@ -139,6 +84,18 @@ class NoFitReason:
     wanted: int = 1
     found: int = 0
     counts: tuple[tuple[RefusalKind, int], ...] = ()
+    is_alone: bool = False
+
+    @property
+    def for_user(self) -> CauseText:
+        """The texts for the user, with amounts."""
+        nearest = self.nearest
+        text = DEVICE_CAUSES[nearest.kind]
+        if nearest.kind is RefusalKind.TAKEN_HERE and self.is_alone and self.found:
+            never = f"it asks for {self.wanted} such devices, and the machine with most of them has {self.found}"
+            return replace(text, never=never)
+        amounts = {"subject": nearest.subject, "left": _for_people(nearest.left), "needed": _for_people(nearest.needed)}
+        return replace(text, now=text.now.format(**amounts), never=text.never.format(**amounts))
 
     def __str__(self) -> str:
         """One sentence without names of objects, so that equal reasons of many nodes read the same."""
@@ -195,6 +152,7 @@ class ExplainingSearch(Search):
             wanted=self.count(alternative),
             found=position,
             counts=tuple(sorted(counts.items(), key=lambda item: -_NEARNESS[item[0]])),
+            is_alone=not (alternative.claim_index or alternative.request_index or alternative.alternative_name),
         )
 
     def _or_pool(self, nearest: Refusal) -> Refusal:
@@ -264,6 +222,11 @@ class ExplainingSearch(Search):
         return None
 
 
+def _for_people(quantity: Quantity | None) -> str:
+    """An amount as people write it; binary suffixes are of bytes."""
+    return _BINARY_AMOUNT.sub(r"\1 \2B", str(quantity)) if quantity is not None else ""
+
+
 def _capacity_refusal(kind: RefusalKind, candidate: Candidate, missing: tuple[str, int, int]) -> Refusal:
     name, left, needed = missing
     unit = candidate.device.description.capacity[name].value
@@ -290,4 +253,4 @@ def _nearness(refusal: Refusal) -> tuple[int, float]:
 
 def shortest(reasons: Iterable[NoFitReason]) -> NoFitReason | None:
     """The reason that came nearest, of several nodes'."""
-    return max(reasons, key=lambda reason: _nearness(reason.nearest), default=None)
+    return max(reasons, key=lambda reason: (*_nearness(reason.nearest), reason.found), default=None)

@@ -14,7 +14,6 @@ from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.reasons import RefusalKind
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.node_conditions import without_drains, without_label
-from dra_spawner.placeholders.planner.placement import NO_NODE, summarize_refusals
 from dra_spawner.placeholders.planner.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, is_labelled, is_open
@@ -25,6 +24,7 @@ from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.node_templates import NodeTemplate, add_node
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.refusal_text import NO_NODE, refusal_detail
 from dra_spawner.simulator.search_limits import CommonBudget
 from dra_spawner.simulator.snapshot import Undecided
 
@@ -251,7 +251,7 @@ class _Placing:
 
     def refusal(self, drained: Sequence[str]) -> str:
         """Why a server fits on no node at present."""
-        others = summarize_refusals(self._snapshot.fits(self._next_pod()))
+        others = refusal_detail(self._snapshot.fits(self._next_pod()))
         if not drained:
             return others
         told = f"{drained_clause(drained)}, so no new server starts there"

@@ -19,7 +19,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 __all__ = ["ProfileAnswer", "ProfileAnswers"]
 
 #: Age after which an answer is computed again although nothing has changed: waits pass.
-_MAX_SECONDS: Final = 1.0
+_MAX_SECONDS: Final = 10.0
 #: Time for which an answer is given although something has changed, as a multiple of the time to compute it.
 _REST: Final = 10.0
 #: Seconds to compute an answer below which it is computed again at once.

@@ -17,12 +17,12 @@ from markupsafe import Markup
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.choice_names import choice_name
 from dra_spawner.profiles.choices import ListedChoice, pick_choice
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import form_choices
-from dra_spawner.spawner.availability.shown import AvailabilityState
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits
 from dra_spawner.spawner.spawn_form import SpawnForm
 
@@ -33,7 +33,7 @@ _MAX_LOOKED_AT: Final = 6
 #: Until an answer of the service is not awaited any more, and its greatest age.
 _WAIT_SECONDS: Final = 0.4
 _OLDEST_SECONDS: Final = 5.0
-_FREE: Final = frozenset({AvailabilityState.READY, AvailabilityState.FREE})
+_FREE: Final = frozenset({AvailabilityState.READY, AvailabilityState.FREE, AvailabilityState.AFTER_PLACEHOLDER})
 #: Settings in which a smaller choice may differ: its devices, and what says nothing about a node.
 _MAY_DIFFER: Final = frozenset({"device_claims", "environment", "default_url", "args", "cmd"})
 

@@ -81,7 +81,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
             await still_decides(service, 2, PART)
             placed = await service.place(PART, "ada")
         assert max(stalls) < LONGEST_STALL
-        assert placed["kind"] == "warm", placed
+        assert placed["state"] == "ready", placed
         assert [status for status, _ in answers] == [200] * len(answers)
         assert all(name in page and profiles[name]["availability"] for name in hostile)
         # Kubernetes evaluates this one in no time, and so does the service; of others there is no verdict.

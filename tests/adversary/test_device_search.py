@@ -143,7 +143,7 @@ def test_a_pod_keeps_its_preemption_when_its_next_search_is_stopped() -> None:
 def test_placeholders_are_found_for_others_meanwhile() -> None:
     world = _world("alternatives", 5)
     _decide(world)
-    assert world.placement(SHARE).kind == "warm"
+    assert world.placement(SHARE).state == "ready"
 
 
 def test_thousands_of_conditions_are_not_looked_at() -> None:

@@ -27,7 +27,7 @@ async def test_a_hundred_pods_ask_for_two_placeholders_at_once(embedded_cluster:
         answers = await asyncio.gather(*(service.place(gpu, pod) for pod in pods))
         given = [(pod, answer["claims"]["gpu"]) for pod, answer in zip(pods, answers, strict=True) if answer["claims"]]
         assert len(given) == len({claim for _, claim in given}) == 2
-        assert all((answer["kind"] == "warm") == bool(answer["claims"]) for answer in answers)
+        assert all((answer["state"] == "ready") == bool(answer["claims"]) for answer in answers)
         path = resource_path("resource.k8s.io/v1", "resourceclaims", cluster.namespace)
         reserved = {
             each["metadata"]["name"]: each["metadata"]["labels"].get(names.RESERVED_FOR)

@@ -32,10 +32,10 @@ from kubernetes_asyncio.client import ApiClient
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
@@ -109,7 +109,7 @@ def ask_for_placements(follower: Follower) -> None:
             reservations.place(shapes[number % len(shapes)], NAMESPACE, f"user-{number}") for number in range(ASKERS)
         )
         found = await asyncio.gather(*users)
-        assert {each.placement.kind for each in (one, *found)} == {PlacementKind.FRESH}
+        assert {each.placement.state for each in (one, *found)} == {AvailabilityState.FREE}
         return warmed - began, answered - warmed, time.perf_counter() - answered
 
     beforehand, one, many = asyncio.run(ask())

@@ -74,7 +74,7 @@ async def test_spawns_count_until_the_cluster_shows_them(embedded_cluster: Clust
 
         shape = controller.published.shapes["gpu-slice"]
         await service.until_warm(shape, 1)
-        assert (await service.place(shape, "jupyter-ada"))["kind"] == "warm"
+        assert (await service.place(shape, "jupyter-ada"))["state"] == "ready"
         await service.until(lambda: spawns.pending("gpu-slice") == 1, "the reserved placeholder stands for a spawn")
 
         file.touch()

@@ -77,7 +77,7 @@ async def test_placeholders_use_the_quota_that_users_leave(real_cluster: Cluster
         assert limited(service) == [{"wanted": 6, "allowed": 4}]
         # At a handover there is one more pod for a while, and the claim is the same.
         answer = await service.place(GPU, "ada")
-        assert answer["kind"] == "warm"
+        assert answer["state"] == "ready"
         await service.start(GPU, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
         await service.until(
@@ -109,7 +109,7 @@ async def test_placeholders_are_deleted_when_a_quota_is_lowered(real_cluster: Cl
         await cluster.wait_for(path, lambda found: found["status"]["used"]["pods"] == "3")
         # A handover deletes no further placeholder, and the next server still fits.
         answer = await service.place(GPU, "ada")
-        assert answer["kind"] == "warm"
+        assert answer["state"] == "ready"
         await service.start(GPU, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
         await service.until(lambda: len(service.placeholders()) == 2, "its claim is handed over")
@@ -130,7 +130,7 @@ async def test_placeholders_are_deleted_for_a_pod_that_the_quota_refuses(real_cl
     async with replica(cluster, placeholders={"gpu-whole": {"min": 4}}) as service:
         await service.until_warm(GPU, 4)
         made = creations(service)
-        assert (await service.place(BIG, "ada"))["kind"] == "fresh"
+        assert (await service.place(BIG, "ada"))["state"] == "free"
         with pytest.raises(KubernetesError, match="exceeded quota"):
             await cluster.admin.create(cluster.path("pods"), manifest)
         await service.until(lambda: len(quota_deletions(service)) == 2, "two placeholders are deleted")
@@ -146,7 +146,7 @@ async def test_placeholders_are_deleted_for_a_pod_that_the_quota_refuses(real_cl
         assert creations(service) == made, "the user may try again"
         path = resource_path("v1", "resourcequotas", cluster.namespace, "users")
         await cluster.wait_for(path, lambda found: found["status"]["used"]["requests.cpu"] == "2")
-        assert (await service.place(BIG, "ada"))["kind"] == "fresh"
+        assert (await service.place(BIG, "ada"))["state"] == "free"
         await cluster.admin.create(cluster.path("pods"), manifest)
         await cluster.wait_running("ada")
         await service.until(lambda: len(service.placeholders()) == 1, "the quota fits one more server")
@@ -163,7 +163,7 @@ async def test_placeholders_are_deleted_for_claims_that_the_quota_refuses(real_c
     async with replica(cluster, placeholders={"gpu-whole": {"min": 4}}) as service:
         await service.until_warm(GPU, 4)
         made = creations(service)
-        assert (await service.place(pair, "bob"))["kind"] == "fresh"
+        assert (await service.place(pair, "bob"))["state"] == "free"
         template = {"metadata": {"name": "bob"}, "spec": {"spec": PAIR["gpu"]}}
         await cluster.admin.create(cluster.path("resourceclaimtemplates"), template)
         manifest = user_pod("bob", {"gpu": {"resourceClaimTemplateName": "bob"}})

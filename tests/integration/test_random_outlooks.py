@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from dra_spawner.placeholders.planner.outlook import OutlookState
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.placement import Placement
 from tests.cluster.under_test import ClusterUnderTest
 from tests.examples import example_count
@@ -23,9 +23,9 @@ STATES = int(os.environ.get("DRA_SPAWNER_OUTLOOK_STATES", example_count(500)))
 SEED = int(os.environ.get("DRA_SPAWNER_OUTLOOK_SEED", "16"))
 AT_ONCE = 125
 #: States in which a server starts without anything else.
-AT_ONCE_STARTS = frozenset({OutlookState.FREE})
+AT_ONCE_STARTS = frozenset({AvailabilityState.FREE})
 #: States in which a server waits.
-DENIED = frozenset({OutlookState.NEVER, OutlookState.WHEN_STOPPED, OutlookState.NEEDS_NODE})
+DENIED = frozenset({AvailabilityState.NEVER, AvailabilityState.WHEN_STOPPED, AvailabilityState.NEEDS_NODE})
 
 
 def victims(placement: Placement) -> Iterable[str]:
@@ -78,9 +78,9 @@ async def contradictions(states: States) -> list[str]:
     # The service deletes placeholders for a server, and another user stops a server.
     ends: dict[str, Iterable[str]] = {}
     for name, state in outlook_states.items():
-        if state in (OutlookState.READY, OutlookState.AFTER_PREEMPTION):
+        if state in (AvailabilityState.READY, AvailabilityState.AFTER_PREEMPTION):
             ends[name] = victims(states.placements[name])
-        elif state is OutlookState.WHEN_STOPPED and (holders := states.outlooks[name].holders):
+        elif state is AvailabilityState.WHEN_STOPPED and (holders := states.outlooks[name].holders):
             ends[name] = [max(pod.name for pod in holders)]
     await states.delete(pod for pods in ends.values() for pod in pods)
     found += [
@@ -88,7 +88,7 @@ async def contradictions(states: States) -> list[str]:
         for name in await until_started({*ends})
     ]
     # Without all other pods, a server that never runs does not run either.
-    never = {name for name, state in outlook_states.items() if state is OutlookState.NEVER}
+    never = {name for name, state in outlook_states.items() if state is AvailabilityState.NEVER}
     others = [pod["metadata"]["name"] for pod in await states.pods()]
     await states.delete(each for each in others if each.partition("-")[0] in never and not each.endswith("-probe"))
     free = {name: node for name, node in (await states.verdicts()).items() if name in never and node}
@@ -101,7 +101,7 @@ async def test_the_scheduler_never_contradicts(real_cluster: ClusterUnderTest) -
     cluster = real_cluster
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
     await cluster.publish(*classes(), {**priority, "value": -10})
-    counts: Counter[OutlookState] = Counter()
+    counts: Counter[AvailabilityState] = Counter()
     for begin in range(0, STATES, AT_ONCE):
         numbers = range(begin, min(begin + AT_ONCE, STATES))
         states = States(cluster, [random_state(SEED, number, cluster.namespace) for number in numbers])
@@ -113,5 +113,10 @@ async def test_the_scheduler_never_contradicts(real_cluster: ClusterUnderTest) -
         assert not found, (found, details)
         counts.update(outlook.state for outlook in states.outlooks.values())
         await states.clear()
-    for state in (OutlookState.FREE, OutlookState.NEVER, OutlookState.AFTER_PREEMPTION, OutlookState.WHEN_STOPPED):
+    for state in (
+        AvailabilityState.FREE,
+        AvailabilityState.NEVER,
+        AvailabilityState.AFTER_PREEMPTION,
+        AvailabilityState.WHEN_STOPPED,
+    ):
         assert counts[state] >= STATES // 50, "states that are all alike would prove nothing"

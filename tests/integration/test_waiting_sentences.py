@@ -7,6 +7,7 @@ import asyncio
 import jupyterhub
 import pytest
 
+from dra_spawner.simulator.refusal_text import CLOSED
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import Faulty
@@ -25,7 +26,7 @@ async def waiting(faulty: Faulty) -> Faulty:
 @pytest.mark.promise("A user whose server waits reads the reason in plain words.")
 async def test_a_device_of_a_cordoned_node(waiting: Faulty):
     await waiting.cluster.admin.patch("/api/v1/nodes/node-w", {"spec": {"unschedulable": True}})
-    sentence = "its node is cordoned: an administrator has closed it for new servers."
+    sentence = CLOSED.now
     error = await waiting.give_up(text=sentence)
     assert isinstance(error, SpawnRefused)
     if jupyterhub.version_info >= (6,):  # older ones replace it

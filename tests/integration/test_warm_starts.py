@@ -333,7 +333,7 @@ async def test_a_claim_that_is_not_reserved_for_the_server_is_left_alone(warm_hu
     node_a = {"apiVersion": "v1", "metadata": {"labels": {names.IMAGES_READY: "true"}}}
     await warm_hub.cluster.admin.patch("/api/v1/nodes/node-a", node_a)
     until = (datetime.now(UTC) + timedelta(seconds=30)).isoformat()
-    warm_hub.service.always({"kind": "warm", "node": "node-a", "claims": {"gpu": "team-gpu"}, "until": until})
+    warm_hub.service.always({"state": "ready", "node": "node-a", "claims": {"gpu": "team-gpu"}, "until": until})
     assert await warm_hub.spawn() is None
     assert "resourceClaimTemplateName" in (await warm_hub.pod())["spec"]["resourceClaims"][0]
     await warm_hub.stop()

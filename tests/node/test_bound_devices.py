@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import shape
 from tests.polling import eventually
@@ -93,7 +93,7 @@ async def test_a_server_gets_what_was_prepared_for_its_placeholder_alone(
         (placeholder,) = await world.until_warm(wanted)
         assert moved_into(node, placeholder.key.name) == ["nic-0"]
         reservation = await world.placed_user("ada", wanted, wants, cpu="100m", image=QUICK_SERVER)
-        assert reservation.placement.kind is PlacementKind.AFTER_PLACEHOLDER
+        assert reservation.placement.state is AvailabilityState.AFTER_PLACEHOLDER
         world.set_replicas(wanted, 0, 0)
         await cluster.wait_running("ada", timeout_seconds=QUICK_SECONDS)
         assert moved_into(node, "ada") == ["nic-0"], "the very device"
@@ -110,7 +110,7 @@ async def test_a_server_joins_a_claim_that_no_container_of_its_placeholder_names
     async with placeholders(cluster, wanted) as world:
         (placeholder,) = await world.until_warm(wanted)
         reservation = await world.placed_user("ada", wanted, wants, cpu="100m", image=QUICK_SERVER)
-        assert reservation.placement.kind is PlacementKind.WARM
+        assert reservation.placement.state is AvailabilityState.READY
         world.set_replicas(wanted, 0, 0)
         running = await cluster.wait_running("ada", timeout_seconds=QUICK_SECONDS)
         assert environment(running)["DEVICE_MAIN"].endswith("/cpus")

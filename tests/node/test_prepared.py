@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.lost_placeholders import Loss
 from dra_spawner.placeholders.planner.policy import Policy
 from tests.cluster.under_test import ClusterUnderTest
@@ -56,16 +56,16 @@ async def loss_after(world: PlaceholderWorld, number: int) -> Loss:
     return world.reconciler.planner_state.creations.lost.of_shape[WANTED.id]
 
 
-async def placement_kind(world: PlaceholderWorld) -> PlacementKind:
+async def placement_kind(world: PlaceholderWorld) -> AvailabilityState:
     reservation = await world.reservations.place(WANTED, world.cluster.namespace, "ada")
-    return reservation.placement.kind
+    return reservation.placement.state
 
 
 async def reserve_and_start(world: PlaceholderWorld) -> None:
     """Reserve a warm placeholder for a server, and wait until the server runs."""
     await world.until(lambda: bool(world.warm(WANTED)))
     reservation = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
-    assert reservation.placement.kind is PlacementKind.WARM
+    assert reservation.placement.state is AvailabilityState.READY
     await world.cluster.wait_running("ada")
 
 
@@ -78,9 +78,9 @@ async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluste
         await world.until(lambda: bool(allocated(world)))
         assert allocated(world) == {f"{GPU_DRIVER}/{first}"}
         await asyncio.to_thread(node.gpus.wait_call, "prepare", ended=True)
-        assert await placement_kind(world) is PlacementKind.FRESH
+        assert await placement_kind(world) is AvailabilityState.FREE
         losses = [await loss_after(world, number) for number in (1, 2)]
-        assert await placement_kind(world) is PlacementKind.FRESH
+        assert await placement_kind(world) is AvailabilityState.FREE
         for end in broken(world):
             assert f"on node {node.name} " in end.reason
             assert f"({GPU_DRIVER}/{first})" in end.reason
@@ -100,7 +100,7 @@ async def test_a_device_that_is_not_healthy(node: RealNode, node_cluster: Cluste
         (device,) = allocated(world)
         node.gpus.unhealthy({device.removeprefix(f"{GPU_DRIVER}/"): "double bit error"})
         await world.until(lambda: bool(broken(world)))
-        assert await placement_kind(world) is not PlacementKind.WARM
+        assert await placement_kind(world) is not AvailabilityState.READY
         end = broken(world)[0]
         assert str(warm.key) in end.subject
         assert f"on node {node.name} is not healthy ({device})" in end.reason

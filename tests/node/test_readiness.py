@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
@@ -190,14 +190,14 @@ async def test_a_placeholder_on_a_cordoned_node_is_reserved_for_no_server(
         try:
             await world.until(lambda: nodes[node.name].node.is_unschedulable)
             reservation = await world.reservations.place(WANTED, node_cluster.namespace, "ada")
-            assert reservation.placement.kind is PlacementKind.SCALE_UP
+            assert reservation.placement.state is AvailabilityState.WAITS
             assert not reservation.claims
         finally:
             await node_cluster.admin.patch(path, {"spec": {"unschedulable": None}})
         await world.until(lambda: not nodes[node.name].node.is_unschedulable)
         await world.until(lambda: bool(world.warm(WANTED)))
         reservation = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
-        assert reservation.placement.kind is PlacementKind.WARM
+        assert reservation.placement.state is AvailabilityState.READY
         await node_cluster.wait_running("ada")
 
 

@@ -39,7 +39,7 @@ async def test_without_devices_other_placeholders_stay_and_the_cause_is_logged_o
                 "placeholders of gpu-whole: none are created, as the cluster has no devices.",
             }
             answer = await service.place(PLAIN, "ada")
-            assert (answer["kind"], answer["claims"], answer["until"]) == ("fresh", {}, None)
+            assert (answer["state"], answer["claims"], answer["until"]) == ("free", {}, None)
     logged = [each.getMessage() for each in caplog.records if "gpu-whole" in each.getMessage()]
     assert logged == ["Placeholders: placeholders of gpu-whole: none are created, as the cluster has no devices"]
 
@@ -57,7 +57,7 @@ async def test_a_leader_that_has_not_read_the_shapes_yet_says_so(embedded_cluste
             assert (status, answer["detail"]) == (503, said)
             proxy.heal()
             await service.until_warm(GPU, 1)
-            assert (await service.place(GPU, "ada"))["kind"] == "warm"
+            assert (await service.place(GPU, "ada"))["state"] == "ready"
 
 
 @pytest.mark.promise("While the API server is away, nothing is decided; then all goes on.")
@@ -170,7 +170,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     status, answer = await old.ask(question)
                     assert (status, answer["detail"]) == (503, f"This replica stands by: the leader is {leader}.")
                     status, answer = await new.ask(question)
-                    assert (status, answer["kind"]) == (200, "warm")
+                    assert (status, answer["state"]) == (200, "ready")
                     assert (await new.ask({**question, "shape": "0" * 16}))[0] == 404
                     await rest(new)
                     assert len(writes(proxy)) == quiet

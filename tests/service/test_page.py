@@ -14,6 +14,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller import availability
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.preemption import NO_CAPACITY
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 from tests.cluster.under_test import ClusterUnderTest
@@ -64,13 +65,13 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         placeholder = answer["claims"]["gpu"].removesuffix("-gpu")
         reason_text = f"placeholder {placeholder} on node node-a is reserved for it, with its devices, until"
         (reservation,) = (await service.get_json("decisions?kind=reserve-placeholder"))["items"]
-        assert (reservation["subject"], reservation["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
+        assert (reservation["subject"], reservation["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "ready")
         assert reservation["details"]["claim.gpu"] == answer["claims"]["gpu"]
         assert reservation["reason"].startswith(reason_text)
         assert reason_text in decisions
         assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
         (line,) = (await service.get_json("decisions?kind=refuse-reservation"))["items"]
-        assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/eve", "scale-up")
+        assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/eve", "waits")
         assert line["reason"] in text_of(await service.get("decisions-page?search=eve"))
         assert "create-placeholder</td>" not in await service.get("decisions-page?search=eve")
 
@@ -125,7 +126,7 @@ async def test_combinations_with_placeholders_or_servers_are_listed(embedded_clu
         assert [each["replicas"] is not None for each in listed] == [True, True, False]
         assert [each["placeholders"]["warm"] for each in listed] == [1, 1, 0]
         (asked,) = json.loads(await service.get("profiles?name=gpu-slice/b=1,a=2"))["items"]
-        assert (asked["name"], asked["shape"], asked["availability"]["kind"]) == ("gpu-slice/a=2,b=1", idle.id, "fresh")
+        assert (asked["name"], asked["shape"], asked["availability"]["state"]) == ("gpu-slice/a=2,b=1", idle.id, "free")
         assert {key: asked["availability"][key] for key in ("state", "wait")} == {"state": "free", "wait": None}
         assert asked["availability"]["sentence"] == "It starts now, as everything that it needs is free."
         metrics = await service.get("metrics")
@@ -191,11 +192,12 @@ async def test_pending_servers_are_named_with_their_causes(cluster: ClusterUnder
             assert await pending_servers(each) == [
                 ("ada", 'resourceclaim.resource.k8s.io "missing" not found', False),
                 ("bob", "held back by example.com/not-yet", False),
-                ("eve", "does not fit on any node, even without placeholders", True),
+                ("eve", f"{NO_CAPACITY}: Insufficient cpu", True),
             ]
             text = text_of(await each.get("page"))
             assert "Pending servers" in text
-            assert "does not fit on any node, even without placeholders" in text
+            assert "No machine has enough memory or processors free." in text
+            assert f"{NO_CAPACITY}: Insufficient cpu" in text
 
 
 async def pending_servers(service: Replica) -> list[tuple[str, str, bool]]:

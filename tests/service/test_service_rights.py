@@ -51,7 +51,7 @@ async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: C
     async with with_shipped_rights(cluster, placeholders=placeholders, reservation_seconds=1) as service:
         await service.until(lambda: service.controller.leads, "it leads")
         await service.until(lambda: bool(service.controller.view().warm(PART.id)), "one is warm")
-        assert (await service.place(PART, "nobody"))["kind"] == "warm"
+        assert (await service.place(PART, "nobody"))["state"] == "ready"
         await service.until(lambda: "expired" in codes(service), "the reservation expires")
         assert_all_done(service)
 

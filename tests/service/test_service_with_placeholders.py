@@ -37,14 +37,14 @@ async def test_from_the_configuration_to_a_handover(cluster: ClusterUnderTest) -
         assert (placeholder["profiles"], placeholder["node"], placeholder["state"]) == (["gpu-whole"], "node-a", "warm")
         assert placeholder["reason"] == "target 1, present 0"
         choices = {each["name"]: each for each in await profiles_json(service.context)}
-        kinds = {name: (each["availability"] or {}).get("kind") for name, each in choices.items()}
-        assert kinds == {"gpu-whole": "warm", "gpu-slice": "fresh", "plain": "fresh", "broken": None}
+        kinds = {name: (each["availability"] or {}).get("state") for name, each in choices.items()}
+        assert kinds == {"gpu-whole": "ready", "gpu-slice": "free", "plain": "free", "broken": None}
         assert choices["broken"]["skipped_because"] == "count must be from 1 to 32"
         assert choices["gpu-whole"]["placeholders"]["warm"] == 1
 
         asked = datetime.now(UTC)
         answer = await service.place(GPU, "ada")
-        assert (answer["kind"], answer["node"]) == ("warm", "node-a")
+        assert (answer["state"], answer["node"]) == ("ready", "node-a")
         until = datetime.fromisoformat(answer["until"])
         assert asked + timedelta(seconds=29) <= until <= datetime.now(UTC) + timedelta(seconds=30)
         claim = answer["claims"]["gpu"]
@@ -63,7 +63,7 @@ async def test_from_the_configuration_to_a_handover(cluster: ClusterUnderTest) -
         assert claims == {"free": 1, "in_use": 1}
         assert metric_value(service, "dra_spawner_servers", profile="gpu-whole") == 1
         assert metric_value(service, "dra_spawner_placeholders_target", profile="gpu-whole", source="configured") == 1
-        assert metric_value(service, "dra_spawner_placements_total", kind="warm") == 1
+        assert metric_value(service, "dra_spawner_placements_total", state="ready") == 1
         ended = "dra_spawner_evictions_total"
         await service.until(lambda: metric_value(service, ended, reason="handed-over") == 1, "it is counted")
         assert metric_value(service, "dra_spawner_handover_seconds_count") == 1
@@ -93,7 +93,7 @@ async def test_no_placeholder_is_reserved_while_decisions_are_on_hold(
             ("on-hold", answer["detail"][0].lower() + answer["detail"][1:])
         ]
         monkeypatch.undo()
-        assert (await service.place(GPU, "ada"))["kind"] == "warm"
+        assert (await service.place(GPU, "ada"))["state"] == "ready"
 
 
 def metric_value(service: Any, name: str, **wanted: str) -> float | None:
@@ -211,7 +211,7 @@ async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(GPU, 1)
         status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": "user-ada"})
-        assert (status, answer["kind"], answer["claims"], answer["until"]) == (200, "preempt", {}, None)
+        assert (status, answer["state"], answer["claims"], answer["until"]) == (200, "after-preemption", {}, None)
 
 
 async def test_a_pending_placeholder_shows_its_cause(cluster: ClusterUnderTest) -> None:
@@ -224,7 +224,7 @@ async def test_a_pending_placeholder_shows_its_cause(cluster: ClusterUnderTest) 
         (placeholder,) = placeholders_json(service.controller, service.context)
         assert placeholder["state"] == "pending"
         assert "cannot allocate all claims" in placeholder["pending_because"]
-        assert (await profiles_json(service.context))[1]["availability"]["kind"] == "scale-up"
+        assert (await profiles_json(service.context))[1]["availability"]["state"] == "waits"
         assert (await profiles_json(service.context))[1]["availability"]["state"] == "unknown", "there is no device"
         await cluster.wait_for(
             "/api/v1/nodes/node-a", lambda found: found["metadata"]["labels"].get(names.IMAGES_READY) == "true"

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import RESOURCES
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.service.application import DRASpawnerService
@@ -139,7 +139,9 @@ def test_every_word_is_documented() -> None:
     """Labels, kinds, causes, rules, states and metrics, by which people learn about actions of the service."""
     text = (ROOT / "docs" / "reference" / "placeholders.md").read_text()
     words = {
-        str(each) for vocabulary in (Cause, DenialCause, Hold, PlacementKind, PlaceholderState) for each in vocabulary
+        str(each)
+        for vocabulary in (Cause, DenialCause, Hold, AvailabilityState, PlaceholderState)
+        for each in vocabulary
     }
     words |= {names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.SHAPE, names.PREEMPTED_AT, names.REASON}
     words |= {

@@ -72,7 +72,7 @@ async def test_a_standby_reserves_nothing_and_names_the_leader(embedded_cluster:
             assert [each.reservation for each in leader.placeholders().values()] == [None]
             assert standby.context.decisions.count == 0
             answer = await leader.place(GPU, "ada")
-            assert (answer["kind"], answer["node"]) == ("warm", "node-a")
+            assert (answer["state"], answer["node"]) == ("ready", "node-a")
 
 
 @pytest.mark.promise("A standby answers reads from its own view.")

@@ -47,7 +47,7 @@ async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: Cluste
         status, answer = await service.ask({"shape": LARGE.id, "pod": "ada", "namespace": cluster.namespace})
         assert (status, answer["kind"]) == (404, "unknown")
         status, answer = await ask(service, LARGE, "ada")
-        assert (status, answer["kind"], answer["node"]) == (200, "fresh", "node-a")
+        assert (status, answer["state"], answer["node"]) == (200, "free", "node-a")
         await start(cluster, LARGE, "ada", LARGE_CLAIM, cpu="2")
         await cluster.wait_running("ada")
         await service.until(
@@ -58,7 +58,7 @@ async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: Cluste
             "the service sees ada's share",
         )
         status, answer = await ask(service, LARGE, "eve")
-        assert (status, answer["kind"], answer["node"], answer["claims"]) == (200, "preempt", "node-a", {})
+        assert (status, answer["state"], answer["node"], answer["claims"]) == (200, "after-preemption", "node-a", {})
         await start(cluster, LARGE, "eve", LARGE_CLAIM, cpu="2")
         await cluster.wait_running("eve")
         decisions = [each.decision for each in service.context.decisions.newest(100)]
@@ -74,11 +74,11 @@ async def test_a_placeholder_for_a_pending_server_waits_for_a_node(cluster: Clus
     async with replica(cluster, placeholders=placeholders, node_kinds_complete=True) as service:
         await service.until_warm(shape(WHOLE), 1)
         status, answer = await ask(service, TWO, "ada")
-        assert (status, answer["kind"]) == (200, "never")
+        assert (status, answer["state"]) == (200, "never")
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until(lambda: service.controller.latest is not None, "it leads")
         status, answer = await ask(service, TWO, "ada")
-        assert (status, answer["kind"]) == (200, "scale-up")
+        assert (status, answer["state"]) == (200, "waits")
     await start(cluster, TWO, "ada", TWO_CLAIMS)
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until(lambda: len(for_pending_pod(service)) == 1, "a placeholder is made for the pending pod")

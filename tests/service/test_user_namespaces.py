@@ -54,9 +54,9 @@ async def test_placeholders_are_preempted_with_the_rights_that_are_shipped(
         await service.until_warm(PART, 4)
         # A claim of another namespace is of no use; a claim of its own fits only after a preemption.
         answer = await ask(service, users_namespace)
-        assert (answer["kind"], answer["claims"]) == ("preempt", {})
+        assert (answer["state"], answer["claims"]) == ("after-preemption", {})
         # In the namespace of the placeholders a warm claim is available: only the namespace differs.
-        assert (await ask(service, cluster.namespace))["kind"] == "warm"
+        assert (await ask(service, cluster.namespace))["state"] == "ready"
         # No server uses this reservation, and it ends.
         path = await start(cluster, users_namespace)
         await service.until(lambda: has_node(service, users_namespace), "the pod has a node")

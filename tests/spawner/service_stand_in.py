@@ -39,7 +39,7 @@ class ServiceStandIn:
 
     @staticmethod
     async def _fresh(_: dict[str, Any]) -> dict[str, Any]:
-        return {"kind": "fresh", "node": "", "reason": "", "claims": {}, "until": None}
+        return {"state": "free", "node": "", "reason": "", "claims": {}, "until": None}
 
     @staticmethod
     async def _none(_: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def profile_items(**states: Any) -> dict[str, Any]:
                 "name": name,
                 "availability": state
                 if isinstance(state, dict)
-                else {"kind": "fresh", "node": "", "reason": "", "state": state, "sentence": "", "wait": None},
+                else {"node": "", "reason": "", "state": state, "sentence": "", "wait": None},
             }
             for name, state in states.items()
         ]

@@ -209,7 +209,7 @@ async def test_a_form_is_there_whatever_the_service_does(nowhere, service, fault
     async def answer(_):
         if fault == "slow":
             await ended.wait()
-        return {"items": [{"name": "cpu", "availability": {"kind": "fresh", "node": "a", "reason": "free"}}]}
+        return {"items": [{"name": "cpu", "availability": {"state": "free", "node": "a", "reason": "free"}}]}
 
     service.profiles = answer
     spawner = nowhere.user("ada").spawner

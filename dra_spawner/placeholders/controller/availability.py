@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.wait_estimates import estimate_wait
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.choice_names import is_combination
-from dra_spawner.placeholders.planner.outlook import UNKNOWN, BusyServers, Outlook, OutlookState, Supply, find_outlook
+from dra_spawner.placeholders.planner.outlook import UNKNOWN, BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
@@ -36,9 +36,7 @@ __all__ = [
     "supply_of",
 ]
 
-#: Age at which a wait is estimated again although nothing has changed.
-_WAIT_FRESH: Final = timedelta(seconds=10)
-_AWAITED: Final = frozenset({OutlookState.NEEDS_NODE, OutlookState.WHEN_STOPPED})
+_AWAITED: Final = frozenset({AvailabilityState.NEEDS_NODE, AvailabilityState.WHEN_STOPPED})
 _PARTS = re.compile("[/=,]")
 
 
@@ -114,7 +112,7 @@ _Answer = tuple[Placement, Outlook]
 
 
 class Availability:
-    """Computes availability, again only after the cluster or the policy has changed.
+    """Computes availability, again only after the cluster or the policy has changed; no answer here has an age.
 
     The event loop gets a turn after each shape: with thousands of nodes a shape takes a while.
     """
@@ -124,7 +122,6 @@ class Availability:
         self._working = asyncio.Lock()
         self._index: dict[str, _Answer] = {}
         self._busy: tuple[int, BusyServers] | None = None
-        self._waits: dict[str, tuple[Outlook, datetime, WaitInterval | None]] = {}
         self._ground: _Ground | None = None
 
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
@@ -144,7 +141,7 @@ class Availability:
             placement, outlook = answers.get(shape.id, (None, None))
             numbers = counts.get(shape.id, PlaceholderCounts())
             replicas = controller.replicas.get(choice)
-            wait = self._wait(shape.id, outlook) if outlook is not None else None
+            wait = estimate_wait(controller, outlook) if outlook is not None else None
             found.append(ChoiceAvailability(choice, shape.id, placement, outlook, wait, numbers, replicas))
         found += [each for each in _skipped_choices(published) if not name or each.name == name]
         return tuple(sorted(found, key=lambda each: _order(each.name)))
@@ -179,7 +176,7 @@ class Availability:
     async def _answers(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, _Answer]:
         ground = self._present_ground(policy)
         if not ground.is_same(self._ground):
-            self._index, self._ground, self._waits = {}, ground, {}
+            self._index, self._ground = {}, ground
         known = self._index
         for shape in policy.shapes.values():
             if shape.id in shapes and shape.id not in known:
@@ -201,13 +198,6 @@ class Availability:
         except SearchStopped:
             outlook = UNKNOWN
         return placement, outlook
-
-    def _wait(self, shape: str, outlook: Outlook) -> WaitInterval | None:
-        """The wait by a shape's outlook; the same for some seconds."""
-        now, known = self._controller.now(), self._waits.get(shape)
-        if known is None or known[0] is not outlook or not timedelta(0) <= now - known[1] < _WAIT_FRESH:
-            known = self._waits[shape] = outlook, now, estimate_wait(self._controller, outlook)
-        return known[2]
 
     def _busy_servers(self, view: View) -> BusyServers:
         """Those of the present cluster, made once."""

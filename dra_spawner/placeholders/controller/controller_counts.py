@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dra_spawner.history.decision_log import NumberedDecision
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 
 __all__ = ["ControllerCounts"]
@@ -26,7 +26,7 @@ class ControllerCounts:
         Denied evictions, by rule.
     """
 
-    placements: Counter[PlacementKind] = field(default_factory=Counter)
+    placements: Counter[AvailabilityState] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
     denials: Counter[Hold] = field(default_factory=Counter)
 

@@ -20,6 +20,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.owned_tasks import OwnedTasks
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, pending_uids
 from dra_spawner.placeholders.controller.controller_counts import ControllerCounts
 from dra_spawner.placeholders.controller.done_orders import forget_done_orders
@@ -40,7 +41,6 @@ from dra_spawner.placeholders.controller.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
 from dra_spawner.placeholders.controller.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import Decisions
@@ -390,12 +390,12 @@ class PlaceholderController:
             raise
         self._reservation_problem = ""
         self._record.answered(known, namespace, pod, reservation)
-        self.counts.placements[reservation.placement.kind] += 1
+        self.counts.placements[reservation.placement.state] += 1
         if reservation.placement.placeholder is not None:
             self.launch_waits.reservation(namespace, pod)
         # The quotas that placeholders use are those of their own namespace.
         is_beside = namespace == self.settings.placeholders.namespace
-        if is_beside and reservation.placement.kind is not PlacementKind.NEVER:
+        if is_beside and reservation.placement.state is not AvailabilityState.NEVER:
             key = ObjectKey(namespace, pod)
             awaited = AwaitedServer(key, known, self.now(), has_claims=bool(reservation.claims))
             reconciler.expectations.expect_server(awaited)

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.decision_words import REFUSAL
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.shapes import Shape
 
@@ -43,12 +43,12 @@ class ReservationLog:
 
     def answered(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
         placement = reservation.placement
-        match placement.kind:
-            case PlacementKind.WARM | PlacementKind.AFTER_PLACEHOLDER | PlacementKind.FRESH:
+        match placement.state:
+            case AvailabilityState.READY | AvailabilityState.AFTER_PLACEHOLDER | AvailabilityState.FREE:
                 pass  # the reconciler has logged a reservation
             case _:
                 reason = f"no placeholder is warm for it: {placement.reason}"
-                self.refused(shape.id, namespace, pod, placement.kind, reason, node=placement.node)
+                self.refused(shape.id, namespace, pod, placement.state, reason, node=placement.node)
 
     def failed(self, shape: Shape, namespace: str, pod: str, error: str) -> None:
         """Log that the API server refused a reservation."""

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from dra_spawner.dra.budget import SearchStopped
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.reservation import decide_reservation
@@ -102,7 +102,7 @@ class Reservations:
                 claims = {each.entry: each.key.name for each in action.claims}
                 return ReservedPlacement(placement, claims, action.until if claims else None)
         return ReservedPlacement(
-            Placement(PlacementKind.FRESH, "the warm placeholders have just been reserved for other servers")
+            Placement(AvailabilityState.FREE, "the warm placeholders have just been reserved for other servers")
         )
 
     def _find(self, shape: Shape, namespace: str) -> tuple[Placement, View | None]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from dra_spawner import names
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.planner.outlook import Outlook, OutlookState
+from dra_spawner.placeholders.planner.outlook import Outlook
 from dra_spawner.placeholders.planner.view import age
 from dra_spawner.placeholders.planner.waits import RunningServer, WaitInterval, first_of_both, kth_stop
 from dra_spawner.simulator.pods import Pod
@@ -17,9 +18,9 @@ __all__ = ["estimate_wait"]
 def estimate_wait(controller: PlaceholderController, outlook: Outlook) -> WaitInterval | None:
     """The interval of the wait, from now; None if nothing is awaited, or too little is known."""
     match outlook.state:
-        case OutlookState.NEEDS_NODE if outlook.kind is not None:
+        case AvailabilityState.NEEDS_NODE if outlook.kind is not None:
             return _wait_for_node(controller, outlook, outlook.kind)
-        case OutlookState.WHEN_STOPPED:
+        case AvailabilityState.WHEN_STOPPED:
             return kth_stop(_holders(controller, outlook), outlook.before + 1)
     return None
 

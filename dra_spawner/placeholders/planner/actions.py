@@ -235,7 +235,7 @@ class ReservePlaceholder:
     since, until
         The reservation's begin, and the time by which the pod must be there.
     placement
-        The kind of the server's placement (`planner.placement.PlacementKind`).
+        The state of the server's placement (`AvailabilityState`).
     """
 
     kind: ClassVar = ActionKind.RESERVE_PLACEHOLDER

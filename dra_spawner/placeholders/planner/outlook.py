@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import chain, islice
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.planner.hypothetical_pods import bare_pod, kind_of, simulated_user
-from dra_spawner.placeholders.planner.never_words import never_sentence
 from dra_spawner.placeholders.planner.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.policy import Policy
@@ -23,8 +22,9 @@ from dra_spawner.placeholders.planner.shapes import Shape, device_classes, is_ex
 from dra_spawner.placeholders.planner.view import View, allows, is_labelled, is_open
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.refusal_text import CLOSED, DRAINED, nearest_cause
 
-__all__ = ["UNKNOWN", "BusyServers", "Outlook", "OutlookState", "Supply", "find_outlook"]
+__all__ = ["UNKNOWN", "BusyServers", "Outlook", "Supply", "find_outlook"]
 
 #: Young nodes that are tried.
 _MAX_YOUNG: Final = 20
@@ -33,25 +33,6 @@ _MAX_EMPTIED: Final = 5
 #: Servers of other shapes without which it is tried.
 _MAX_TRIED: Final = 16
 _MAX_TRIED_OF_SHAPE: Final = 4
-
-
-class OutlookState(StrEnum):
-    """How soon a server of a choice would run."""
-
-    #: A warm placeholder is handed over.
-    READY = "ready"
-    #: Capacity is free on a node that has the images.
-    FREE = "free"
-    #: Placeholders of others are preempted.
-    AFTER_PREEMPTION = "after-preemption"
-    #: A node is certain to come.
-    NEEDS_NODE = "needs-node"
-    #: A server of another user must end, as far as it is known.
-    WHEN_STOPPED = "when-stopped"
-    #: No kind of node can ever run it.
-    NEVER = "never"
-    #: It is not known.
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +53,7 @@ class Outlook:
         Servers of which each one's end would be enough, if the state is `NEEDS_NODE` or `WHEN_STOPPED`.
     """
 
-    state: OutlookState
+    state: AvailabilityState
     sentence: str
     kind: str | None = None
     coming: str = ""
@@ -80,35 +61,16 @@ class Outlook:
     holders: tuple[Pod, ...] = ()
 
 
-UNKNOWN: Final = Outlook(OutlookState.UNKNOWN, "It is not known at present when it starts.")
-_READY: Final = Outlook(OutlookState.READY, "It starts within seconds, as everything is prepared for it.")
-_FREE: Final = Outlook(OutlookState.FREE, "It starts now, as everything that it needs is free.")
-_PREEMPTED: Final = Outlook(
-    OutlookState.AFTER_PREEMPTION, "It starts in a moment, after capacity that is kept in reserve is freed for it."
-)
+UNKNOWN: Final = Outlook(AvailabilityState.UNKNOWN, SENTENCES[AvailabilityState.UNKNOWN])
 _NO_IMAGE: Final = Outlook(
-    OutlookState.UNKNOWN, "Capacity is free, but its software must be downloaded first, which can take some minutes."
+    AvailabilityState.UNKNOWN,
+    "Capacity is free, but its software must be downloaded first, which can take some minutes.",
 )
-_CLOSED: Final = Outlook(OutlookState.UNKNOWN, "The machines that can run it are closed for maintenance at present.")
-_DRAINED: Final = Outlook(
-    OutlookState.UNKNOWN,
-    "The machine that can run it takes no new servers: an administrator has ordered that it becomes empty.",
-)
+_CLOSED: Final = Outlook(AvailabilityState.UNKNOWN, CLOSED.waiting)
 _COMES: Final = "It starts as soon as a machine that has just been added is ready."
-_IS_ADDED: Final = "It starts as soon as another machine is added and ready."
-_IN_USE: Final = "Everything that it needs is in use; it starts when another server stops."
-_IN_USE_AND_AWAITED: Final = (
-    "Everything that it needs is in use, and other servers wait for it; it starts when enough servers stop."
-)
-_IN_DOUBT: Final = Outlook(
-    OutlookState.UNKNOWN, "It is not known whether it can start: a machine does not show all that is in use there."
-)
-_IN_USE_OR_DRAINED: Final = (
-    "What is free is on a machine that takes no new servers, by order of an administrator; it starts when another "
-    "server stops."
-)
+_AWAITED: Final = "Other servers wait for the same; it starts when enough servers stop."
 _NOT_POSSIBLE_NOW: Final = Outlook(
-    OutlookState.UNKNOWN, "No machine can run it at present, and it is not known when one can."
+    AvailabilityState.UNKNOWN, "No machine can run it at present, and it is not known when one can."
 )
 
 
@@ -171,18 +133,12 @@ def find_outlook(
     SearchStopped
         When finding out takes too long.
     """
-    match placement.kind:
-        case PlacementKind.NEVER:
-            return Outlook(OutlookState.NEVER, never_sentence(placement.refusals))
-        case PlacementKind.WARM:
-            return _READY
-        case PlacementKind.FRESH | PlacementKind.PREEMPTED | PlacementKind.AFTER_PLACEHOLDER:
-            if not is_labelled(view.snapshot.nodes[placement.node], names.IMAGES_READY):
-                return _NO_IMAGE
-            # Devices of a placeholder that goes first are not prepared for the server.
-            return _PREEMPTED if placement.kind is PlacementKind.PREEMPTED else _FREE
-        case PlacementKind.SCALE_UP:
-            return _WithoutCapacity(view, policy, shape, namespace, supply, for_pod).outlook(placement, busy)
+    if placement.state is AvailabilityState.WAITS:
+        return _WithoutCapacity(view, policy, shape, namespace, supply, for_pod).outlook(placement, busy)
+    is_warm = placement.state is AvailabilityState.READY
+    if placement.node and not is_warm and not is_labelled(view.snapshot.nodes[placement.node], names.IMAGES_READY):
+        return _NO_IMAGE
+    return Outlook(placement.state, placement.sentence)
 
 
 class _WithoutCapacity:
@@ -212,12 +168,12 @@ class _WithoutCapacity:
             if kind is not None and self._is_certain(kind, placement.like):
                 return self._with_node(busy(), kind)
             if placement.doubt:
-                return _IN_DOUBT
-            return self._when_stopped(busy(), placement.drained)
+                return Outlook(AvailabilityState.UNKNOWN, placement.sentence)
+            return self._when_stopped(busy(), placement)
 
     def _with_node(self, busy: BusyServers, kind: str, coming: str = "") -> Outlook:
-        sentence = _COMES if coming else _IS_ADDED
-        return Outlook(OutlookState.NEEDS_NODE, sentence, kind, coming, self._before, self._holders(busy))
+        sentence = _COMES if coming else SENTENCES[AvailabilityState.NEEDS_NODE]
+        return Outlook(AvailabilityState.NEEDS_NODE, sentence, kind, coming, self._before, self._holders(busy))
 
     def _kind(self, node: str) -> str:
         return self._view.snapshot.nodes[node].node.labels.get(self._policy.readiness.kind_label, "")
@@ -256,14 +212,16 @@ class _WithoutCapacity:
             return True
         return not _devices_of(self._shape).isdisjoint(_devices_of(other))
 
-    def _when_stopped(self, busy: BusyServers, drained: str) -> Outlook:
+    def _when_stopped(self, busy: BusyServers, placement: Placement) -> Outlook:
         holders = self._holders(busy)
         if not holders and not self._fits_without_servers(busy):
-            if drained or self._is_drained():
-                return _DRAINED
+            if placement.drained or self._is_drained():
+                return Outlook(AvailabilityState.UNKNOWN, DRAINED.waiting)
             return _CLOSED if self._is_closed() else _NOT_POSSIBLE_NOW
-        sentence = _IN_USE_AND_AWAITED if self._before else _IN_USE_OR_DRAINED if drained else _IN_USE
-        return Outlook(OutlookState.WHEN_STOPPED, sentence, before=self._before, holders=holders)
+        sentence = placement.sentence
+        if self._before:
+            sentence = f"{nearest_cause(placement.refusals).now} {_AWAITED}"
+        return Outlook(AvailabilityState.WHEN_STOPPED, sentence, before=self._before, holders=holders)
 
     def _holders(self, busy: BusyServers) -> tuple[Pod, ...]:
         """Servers on open nodes of which each one's end is enough, as far as it is tried.

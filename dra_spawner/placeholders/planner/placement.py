@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from types import MappingProxyType
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
@@ -24,11 +24,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import Placeholder, View, is_labelled
 from dra_spawner.simulator.claims import ClaimTemplate
 from dra_spawner.simulator.fitting import NodeAnswer, PodFit
+from dra_spawner.simulator.refusal_text import DOUBTFUL, DRAINED, never_sentence, refusal_detail, waiting_sentence
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
-
-_MAX_REASONS = 3
-NO_NODE = "there is no node"
-"""Answer of `summarize_refusals` where no node refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +39,18 @@ class Placement:
     preemption
         The placeholders to preempt.
     reason
-        One sentence without a full stop, for users and administrators.
+        One sentence without a full stop, for administrators; `sentence` is the user's.
     drained
         A node on which it would fit if no person drained it; empty if there is none, or if it fits elsewhere.
     like
         A present node of the kind that is needed, if the server fits on one more of it.
     refusals
-        Why it fits on no kind of node, if it never can.
+        Why it fits on no kind of node, if it never can; else why it fits on no present node, if that was looked for.
     doubt
         Why it may not get the devices that the scheduler would give it on a present node; empty if there is none.
     """
 
-    kind: PlacementKind
+    state: AvailabilityState
     reason: str
     node: str = ""
     placeholder: Placeholder | None = None
@@ -62,6 +59,20 @@ class Placement:
     like: str = ""
     refusals: tuple[NodeAnswer, ...] = ()
     doubt: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """One sentence or two for the user, without names of objects."""
+        match self.state:
+            case AvailabilityState.NEVER:
+                return never_sentence(self.refusals)
+            case AvailabilityState.WAITS if self.drained:
+                return DRAINED.waiting
+            case AvailabilityState.WAITS if self.doubt:
+                return DOUBTFUL.waiting
+            case AvailabilityState.WAITS:
+                return waiting_sentence(self.refusals)
+        return SENTENCES[self.state]
 
 
 def find_placement(
@@ -103,7 +114,7 @@ def find_placement(
 
         node = view.snapshot.first_fitting(pod, without_doubt)
         if node:
-            return Placement(PlacementKind.FRESH, f"free on node {node}", node)
+            return Placement(AvailabilityState.FREE, f"free on node {node}", node)
         # Without devices, free capacity serves equally well, and may be on a busier node.
         if not shape.wants_devices and (warm := _warm(view, policy, shape, namespace, busyness)) is not None:
             return warm
@@ -120,7 +131,7 @@ def find_placement(
             preemption = find_preemption(view.snapshot, pod, free, busyness)
         if preemption is not None:
             return Placement(
-                PlacementKind.PREEMPTED,
+                AvailabilityState.AFTER_PREEMPTION,
                 f"placeholders are preempted on node {preemption.node}",
                 preemption.node,
                 preemption=preemption,
@@ -129,7 +140,7 @@ def find_placement(
         if doubts:
             name, doubt = min(doubts.items())
             reason = f"node {name} is not counted on: {doubt}"
-            return Placement(PlacementKind.SCALE_UP, reason, like=scale_up.like, doubt=doubt)
+            return Placement(AvailabilityState.WAITS, reason, like=scale_up.like, doubt=doubt)
         drained = drained_node_for(view, pod)
         return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True), drained)
 
@@ -184,9 +195,9 @@ def _warm(view: View, policy: Policy, shape: Shape, namespace: str, busyness: No
         return None
     if goes_first(view, policy, chosen.pod):
         reason = f"free on node {chosen.node} as soon as a placeholder is gone"
-        return Placement(PlacementKind.AFTER_PLACEHOLDER, reason, chosen.node, chosen)
+        return Placement(AvailabilityState.AFTER_PLACEHOLDER, reason, chosen.node, chosen)
     reason = f"warm on node {chosen.node}"
-    return Placement(PlacementKind.WARM, reason, chosen.node, chosen)
+    return Placement(AvailabilityState.READY, reason, chosen.node, chosen)
 
 
 def _lacks_nothing(view: View, node: str) -> bool:
@@ -210,28 +221,17 @@ def _is_usable(view: View, policy: Policy, placeholder: Placeholder, namespace: 
 
 def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, drained: str) -> Placement:
     only = f"{drained_reason(drained, policy)}; " if drained else ""
+    refusals = tuple(each for each in fit.nodes.values() if not each.fits)
     if scale_up.like:
         reason = f"{only}it fits on one more node like {scale_up.like}"
         if scale_up.unlike:
             reason += f", but not on one like {scale_up.unlike}, which is of the same kind"
-        return Placement(PlacementKind.SCALE_UP, reason, drained=drained, like=scale_up.like)
+        return Placement(AvailabilityState.WAITS, reason, drained=drained, like=scale_up.like, refusals=refusals)
     if policy.node_kinds_complete and scale_up.is_certain:
-        reason = f"no node of this cluster can run it: {summarize_refusals(fit)}"
-        return Placement(PlacementKind.NEVER, reason, refusals=scale_up.refusals)
-    reason = drained_reason(drained, policy) if drained else f"it fits on no present node: {summarize_refusals(fit)}"
-    return Placement(PlacementKind.SCALE_UP, reason, drained=drained)
-
-
-def summarize_refusals(fit: PodFit) -> str:
-    """The most frequent reasons, with their number of nodes."""
-    if fit.general is not None:
-        return "; ".join(fit.general.reasons)
-    refused = [answer for answer in fit.nodes.values() if not answer.fits]
-    reasons = Counter(str(each.reason) if each.reason else "; ".join(each.verdict.reasons) for each in refused)
-    found = [
-        f"{reason} ({count} nodes)" if count > 1 else reason for reason, count in reasons.most_common(_MAX_REASONS)
-    ]
-    return "; ".join(found) or NO_NODE
+        reason = f"no node of this cluster can run it: {refusal_detail(fit)}"
+        return Placement(AvailabilityState.NEVER, reason, refusals=scale_up.refusals)
+    reason = drained_reason(drained, policy) if drained else f"it fits on no present node: {refusal_detail(fit)}"
+    return Placement(AvailabilityState.WAITS, reason, drained=drained, refusals=refusals)
 
 
 def _add(snapshot: Snapshot, templates: Sequence[ClaimTemplate]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
@@ -48,6 +49,10 @@ class Preemption:
     node: str
     placeholders: tuple[Placeholder, ...]
     nominated_pods: tuple[Placeholder, ...] = ()
+
+
+NO_CAPACITY: Final = "no node has enough free, even without placeholders"
+"""Reason of a pod that fits on no present node. Which capacity is lacking is looked for when somebody asks."""
 
 
 def decide_preemptions(round_: Round) -> list[Action]:
@@ -156,7 +161,7 @@ class _Preemptions:
             return PendingUser(key, f"fits on node {node}, which is not ready for users yet"), False
         if drained := drained_node_for(view, pod):
             return PendingUser(key, drained_reason(drained, self._policy), needs_node=True), False
-        return PendingUser(key, "does not fit on any node, even without placeholders", needs_node=True), False
+        return PendingUser(key, NO_CAPACITY, needs_node=True), False
 
     def _handed_over(self, pod: Pod) -> Pod | None:
         """The placeholder whose claims a pod names, if the pod fits beside or instead of it; places the pod."""

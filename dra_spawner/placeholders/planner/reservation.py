@@ -48,5 +48,5 @@ def decide_reservation(
     if claims:
         reason += f", with its devices, until {until.astimezone(UTC):%H:%M:%S} UTC"
     return ReservePlaceholder(
-        placeholder.key, placeholder.shape, placement.node, claims, pod, view.now, until, reason, placement.kind.value
+        placeholder.key, placeholder.shape, placement.node, claims, pod, view.now, until, reason, placement.state.value
     )

@@ -53,6 +53,7 @@ def _server_json(controller: PlaceholderController, server: PendingServer) -> di
         "profiles": list(controller.names_of(shape)),
         "created": pod.created,
         "wait_seconds": round(age(pod.created, controller.now()).total_seconds()),
+        "sentence": server.sentence,
         "cause": server.cause,
         "needs_node": server.needs_node,
         "is_known": server.is_known,

@@ -127,10 +127,11 @@ class ProfilesHandler(PlaceholderHandler):
 def placement_json(placement: Placement) -> dict[str, Any]:
     """A placement as JSON."""
     return {
-        "kind": placement.kind,
+        "state": placement.state,
         "node": placement.node,
         "drained_node": placement.drained,
         "reason": placement.reason,
+        "sentence": placement.sentence,
     }
 
 

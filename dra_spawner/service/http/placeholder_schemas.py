@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import PlaceholderState
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import Hold
-from dra_spawner.placeholders.planner.outlook import OutlookState
 from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.service.http.cluster_schemas import paged
 from dra_spawner.service.http.schema_words import (
@@ -86,12 +85,11 @@ PLACEHOLDERS: Final = paged(
 
 _AVAILABILITY: Final = record(
     {
-        "kind": choice(PlacementKind),
+        "state": choice(AvailabilityState),
         "node": text("n1"),
         "drained_node": text(""),
-        "reason": text("A warm placeholder is handed over."),
-        "state": choice(OutlookState),
-        "sentence": text("Starts at once."),
+        "reason": text("warm on node n1"),
+        "sentence": text("It starts within seconds, as everything is prepared for it."),
         "wait": nullable(record({"low_seconds": nullable(number(60)), "high_seconds": nullable(number(180))})),
     }
 )
@@ -119,7 +117,8 @@ PENDING_SERVERS: Final = paged(
             "profiles": items(_PROFILE),
             "created": moment("2026-11-24T08:00:00Z"),
             "wait_seconds": integer(12),
-            "cause": text("no node has a free device"),
+            "sentence": text("All devices of this kind are in use. The server starts as soon as one is free."),
+            "cause": text("all 4 devices in use (2 nodes)"),
             "needs_node": flag(),
             "is_known": flag(),
             "scheduler_message": text("0/2 nodes are available: 2 cannot allocate all claims."),
@@ -139,10 +138,11 @@ PLACEMENT_QUESTION: Final = record(
 )
 PLACEMENT: Final = record(
     {
-        "kind": choice(PlacementKind),
+        "state": choice(AvailabilityState),
         "node": text("n1"),
         "drained_node": text(""),
-        "reason": text("A warm placeholder is handed over."),
+        "reason": text("warm on node n1"),
+        "sentence": text("It starts within seconds, as everything is prepared for it."),
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),
         "after": text(""),
         "until": nullable(moment()),

@@ -10,9 +10,9 @@ from tornado.web import HTTPError
 
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.shape_definition import MAX_BYTES, DefinitionError
 from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
@@ -90,7 +90,7 @@ def _question(body: bytes) -> dict[str, str]:
 def reservation_json(reservation: ReservedPlacement) -> dict[str, Any]:
     """The answer as JSON; ``after`` is the placeholder that must be gone before the server is bound."""
     placement = reservation.placement
-    goes_first = placement.kind is PlacementKind.AFTER_PLACEHOLDER and bool(reservation.claims)
+    goes_first = placement.state is AvailabilityState.AFTER_PLACEHOLDER and bool(reservation.claims)
     return {
         **placement_json(placement),
         "claims": dict(reservation.claims),

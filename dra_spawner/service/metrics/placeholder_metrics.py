@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.availability import PlaceholderCounts, count_placeholders
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.choice_names import is_combination
 from dra_spawner.placeholders.planner.view import View, age, reservation_of
@@ -104,7 +104,7 @@ class _Collector(Collector):
     def _counts(self) -> Iterator[Metric]:
         counts = self._controller.counts
         for name, text, label, values, found in (
-            ("placements", "Placements by kind", "kind", PlacementKind, counts.placements),
+            ("placements", "Placements by state", "state", AvailabilityState, counts.placements),
             ("evictions", "Placeholders that ended", "reason", Cause, counts.ended),
             ("evictions_held", "Denied evictions of placeholders", "rule", Hold, counts.denials),
         ):

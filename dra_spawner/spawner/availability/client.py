@@ -30,7 +30,7 @@ __all__ = ["AvailabilityClient", "AvailabilityView", "availability_client"]
 _INTERVAL_SECONDS: Final = 1.0
 #: Until a question is given up.
 _LIMIT_SECONDS: Final = 5.0
-#: An older answer says nothing.
+#: Age from which on an answer says nothing.
 _LONGEST_AGE_SECONDS: Final = 30.0
 _MAX_BYTES: Final = 2**23
 _MAX_COMBINATIONS: Final = 500
@@ -71,7 +71,7 @@ class _Question:
     next_at
         Earliest moment of the next question.
     answered_at
-        The moment of the question that was answered last.
+        The moment of which the last answer tells.
     """
 
     next_at: float = -inf
@@ -141,11 +141,13 @@ class AvailabilityClient:
             async with asyncio.timeout(_LIMIT_SECONDS):
                 if name:
                     async with self._at_once:
-                        choices = read_profiles(await _get(address, {"name": name}))
+                        answer, age = await _get(address, {"name": name})
+                        choices = read_profiles(answer)
                         # The service may say the name in another order of options.
                         choices = {name: next(iter(choices.values()), UNKNOWN)}
                 else:
-                    choices = read_profiles(await _get(address, {}))
+                    answer, age = await _get(address, {})
+                    choices = read_profiles(answer)
         except TimeoutError:
             problem = f"no answer within {_LIMIT_SECONDS:g} s"
         except aiohttp.ClientError as error:
@@ -156,7 +158,7 @@ class AvailabilityClient:
             self._log.exception("The dra-spawner service could not be asked for availability")
             return
         else:
-            question.choices, question.answered_at = choices, asked_at
+            question.choices, question.answered_at = choices, asked_at - age
             question.serial = next(_serials)
             self._last_problem = ""
             return
@@ -174,7 +176,8 @@ class _NoAnswer(Exception):
     """Raised for an answer without availability, with the reason."""
 
 
-async def _get(address: ServiceAddress, query: Mapping[str, str]) -> object:
+async def _get(address: ServiceAddress, query: Mapping[str, str]) -> tuple[object, float]:
+    """The service's answer, and its age in seconds when the service gave it."""
     headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
     async with (
         aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
@@ -182,7 +185,7 @@ async def _get(address: ServiceAddress, query: Mapping[str, str]) -> object:
         session.get(address.url + "api/profiles", params=query, allow_redirects=False) as response,
     ):
         if query and response.status == 404:
-            return {"items": []}  # not published
+            return {"items": []}, 0.0  # not published
         if response.status != 200:
             raise _NoAnswer(f"it answers {response.status}")
         body = bytearray()
@@ -191,6 +194,11 @@ async def _get(address: ServiceAddress, query: Mapping[str, str]) -> object:
             if len(body) > _MAX_BYTES:
                 raise _NoAnswer(f"its answer has more than {_MAX_BYTES} bytes")
     try:
-        return json.loads(body)
+        return json.loads(body), _age(response.headers.get("Age", ""))
     except (ValueError, RecursionError):
         raise _NoAnswer("its answer is no JSON") from None
+
+
+def _age(header: str) -> float:
+    """Seconds of the header ``Age`` (RFC 9111); 0 where there is none."""
+    return float(min(int(header), _LONGEST_AGE_SECONDS)) if header.isascii() and header.isdecimal() else 0.0

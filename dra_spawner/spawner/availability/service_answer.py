@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState, ShownAvailability
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 
 __all__ = ["InvalidProfiles", "read_profiles"]
 

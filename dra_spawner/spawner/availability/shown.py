@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
-__all__ = ["UNKNOWN", "AvailabilityState", "ShownAvailability", "wait_text"]
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.availability_text import LABELS
+
+__all__ = ["UNKNOWN", "ShownAvailability", "wait_text"]
 
 #: A longer reason of "never" stands in the sentence only.
 _LONGEST_REASON: Final = 60
 
 
-class AvailabilityState(StrEnum):
-    """How soon a server of a choice would run; the same words as in the service's answers."""
-
-    READY = "ready"
-    FREE = "free"
-    AFTER_PREEMPTION = "after-preemption"
-    NEEDS_NODE = "needs-node"
-    WHEN_STOPPED = "when-stopped"
-    NEVER = "never"
-    UNKNOWN = "unknown"
-
-
-_LABELS: Final = {
-    AvailabilityState.READY: "ready",
-    AvailabilityState.FREE: "free now",
-    AvailabilityState.AFTER_PREEMPTION: "free in a moment",
-    AvailabilityState.NEEDS_NODE: "needs a new node",
-    AvailabilityState.WHEN_STOPPED: "when another server stops",
-    AvailabilityState.NEVER: "never",
-    AvailabilityState.UNKNOWN: "not known",
-}
 #: States whose label says how long it takes.
 _WAITING: Final = frozenset((AvailabilityState.NEEDS_NODE, AvailabilityState.WHEN_STOPPED))
 
@@ -57,7 +38,7 @@ class ShownAvailability:
     @property
     def label(self) -> str:
         """A few words beside the choice, as plain text."""
-        label = _LABELS[self.state]
+        label = LABELS[self.state]
         if self.state is AvailabilityState.NEVER:
             reason = self.sentence.rstrip(".")
             return f"{label}: {_within_a_sentence(reason)}" if 0 < len(reason) <= _LONGEST_REASON else label
@@ -66,7 +47,7 @@ class ShownAvailability:
     @property
     def more(self) -> str:
         """The sentence, where it says more than the label."""
-        says_all = self.state is AvailabilityState.NEVER and self.label != _LABELS[self.state]
+        says_all = self.state is AvailabilityState.NEVER and self.label != LABELS[self.state]
         return "" if says_all else self.sentence
 
     def as_json(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.extended_resources import of_pod
+from dra_spawner.simulator.refusal_text import CLOSED, DRAINED
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
 from dra_spawner.spawner.objects.standing_objects import MAX_PODS_OF_A_CLAIM
 
@@ -24,16 +25,8 @@ _EXPLAIN_SECONDS = 3.0
 _EXPLAIN_STEPS: Final = 200_000
 NO_STANDING_CLAIMS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
-#: State of nodes that take no new servers, for the log, and what users read.
-_CORDONED: Final = (
-    "cordoned",
-    "A device for this choice is free, but its node is cordoned: an administrator has closed it for new servers.",
-)
-_DRAINED: Final = (
-    "drained",
-    "A device for this choice is free, but its node is drained: an administrator has ordered that no new server starts "
-    "there.",
-)
+#: What users read, by the state of nodes that take no new servers.
+_CLOSED: Final = {"drained": DRAINED, "cordoned": CLOSED}
 #: Name of the simulated claim for a pod's extended resources.
 _EXTENDED: Final = "extended-resources"
 
@@ -136,22 +129,21 @@ async def diagnose(
     others = [node for node in nodes if not (drained and _is_drained(node))]
     found = await assess_within_limits(claims, seen, others, seen.claims)
     cordoned = [node for node in nodes if _is_cordoned(node)]
-    for closed, why in ((drained, _DRAINED), (cordoned, _CORDONED)):
+    for state, closed in (("drained", drained), ("cordoned", cordoned)):
         if found.fits is False and closed:
             of_closed = await assess_within_limits(claims, seen, closed, seen.claims, cordoned=True)
             if of_closed.fits:
-                return _closed(closed, why, found)
+                return _closed(closed, state, found)
     return found
 
 
-def _closed(nodes: list[JsonObject], why: tuple[str, str], otherwise: Diagnosis) -> Diagnosis:
+def _closed(nodes: list[JsonObject], state: str, otherwise: Diagnosis) -> Diagnosis:
     """Return the diagnosis for devices that are free on nodes alone that take no new servers."""
-    state, sentence = why
     found = ", ".join(sorted(node["metadata"]["name"] for node in nodes))
     return replace(
         otherwise,
-        sentence=sentence,
-        outlook="The server starts when the node is open again, or when a device of another node is free.",
+        sentence=_CLOSED[state].now,
+        outlook=_CLOSED[state].ends,
         detail=f"devices are free on {state} nodes only; {state}: {found}",
     )
 

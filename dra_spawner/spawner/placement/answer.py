@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 
 __all__ = ["InvalidAnswer", "PlacementAnswer", "read_answer"]
 
@@ -38,7 +38,9 @@ class PlacementAnswer:
     node
         Preferred node; empty for none.
     reason
-        A few words for the user, without a full stop.
+        A few words for the log, without a full stop.
+    sentence
+        One sentence or two for the user.
     claims
         Warm claims by the entry of the pod's ``resourceClaims`` that will name them.
     until
@@ -51,7 +53,7 @@ class PlacementAnswer:
         Node on which the server would fit if no person drained it; empty if there is none.
     """
 
-    kind: PlacementKind
+    state: AvailabilityState
     node: str = ""
     reason: str = ""
     claims: Mapping[str, str] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class PlacementAnswer:
     after: str = ""
     is_published: bool = True
     drained_node: str = ""
+    sentence: str = ""
 
     def holds(self, now: datetime) -> bool:
         """Whether the reservation still lasts long enough for a pod that is created now."""
@@ -81,10 +84,12 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     """
     if not isinstance(answer, Mapping):
         raise InvalidAnswer("it is not a JSON object")
+    if "state" not in answer and "kind" in answer:
+        raise InvalidAnswer("it has a kind, which a service of this release calls state")
     try:
-        kind = PlacementKind(str(answer.get("kind")))
+        state = AvailabilityState(str(answer.get("state")))
     except ValueError:
-        raise InvalidAnswer(f"its kind is {_shown(answer.get('kind'))}") from None
+        raise InvalidAnswer(f"its state is {_shown(answer.get('state'))}") from None
     node = answer.get("node") or ""
     if node and not _is_name(node):
         raise InvalidAnswer(f"its node is {_shown(node)}")
@@ -92,17 +97,26 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     if drained and not _is_name(drained):
         raise InvalidAnswer(f"its drained node is {_shown(drained)}")
     claims = _claims(answer.get("claims") or {}, entries)
-    if claims and kind not in (PlacementKind.WARM, PlacementKind.AFTER_PLACEHOLDER):
-        raise InvalidAnswer(f"it has claims, but its kind is {kind}")
+    if claims and state not in (AvailabilityState.READY, AvailabilityState.AFTER_PLACEHOLDER):
+        raise InvalidAnswer(f"it has claims, but its state is {state}")
     after = answer.get("after") or ""
-    if bool(after) != (kind is PlacementKind.AFTER_PLACEHOLDER and bool(claims)) or (after and not _is_label(after)):
-        raise InvalidAnswer(f"its kind is {kind}, and the server starts after {_shown(after)}")
+    if bool(after) != (state is AvailabilityState.AFTER_PLACEHOLDER and bool(claims)) or (
+        after and not _is_label(after)
+    ):
+        raise InvalidAnswer(f"its state is {state}, and the server starts after {_shown(after)}")
     if gates := answer.get("gates"):
         # An older service answers with gates: its placeholder still exists, and the pod should wait for its end.
         raise InvalidAnswer(f"it has gates, {_shown(gates)}")
     until = _moment(answer.get("until"), now) if claims else None
     return PlacementAnswer(
-        kind, node, _plain_text(answer.get("reason")), claims, until, str(after), drained_node=drained
+        state,
+        node,
+        _plain_text(answer.get("reason")).rstrip("."),
+        claims,
+        until,
+        str(after),
+        drained_node=drained,
+        sentence=_plain_text(answer.get("sentence")),
     )
 
 
@@ -146,7 +160,7 @@ def _plain_text(value: Any) -> str:
     """The text shortened to one printable line; empty for another type."""
     if not isinstance(value, str):
         return ""
-    text = " ".join("".join(letter if letter.isprintable() else " " for letter in value).split()).rstrip(".")
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in value).split())
     return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 1]}…"
 
 

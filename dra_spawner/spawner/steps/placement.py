@@ -11,7 +11,7 @@ from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor, prepared_for
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.drivers import drivers_prepare_for
@@ -97,16 +97,16 @@ class ServicePlacement(Step):
             # From the definition the service creates a pending placeholder, for which an autoscaler adds a node.
             definition = {names.DEFINITION: definition_of(shape)}
             pod.metadata.annotations = {**(pod.metadata.annotations or {}), **definition}
-        if answer.kind is PlacementKind.NEVER:
-            raise self._never(answer.reason)
+        if answer.state is AvailabilityState.NEVER:
+            raise self._never(answer)
         if answer.claims and not (supports_handover and await self._take(answer, shape, objects)):
             answer = _without_claims(answer)
         self._original, self._answer = original, answer
         original.place(pod, answer)
         self.log.info(
-            "Placement: pod=%s kind=%s node=%s claims=%s reason=%s",
+            "Placement: pod=%s state=%s node=%s claims=%s reason=%s",
             self.spawner.pod_name,
-            answer.kind,
+            answer.state,
             answer.node,
             dict(answer.claims),
             answer.reason or "-",
@@ -114,8 +114,9 @@ class ServicePlacement(Step):
         if sentence := _sentence(answer):
             self.attempt.messages.notify(sentence)
 
-    def _never(self, reason: str) -> Exception:
-        sentence = f"This server can never start here{f': {reason}' if reason else ''}."
+    def _never(self, answer: PlacementAnswer) -> Exception:
+        self.log.error("A server can never start: pod=%s because=%s", self.spawner.pod_name, answer.reason or "-")
+        sentence = answer.sentence or "It can never start."
         if self.attempt.plan.fallback is not None:
             return OptionalDevicesUnavailable(f"{sentence} It starts without its optional device.")
         return SpawnRefused(sentence, RefusalReason.NO_NODE)
@@ -148,7 +149,7 @@ class ServicePlacement(Step):
             self.log.warning("The warm claims cannot be handed over: pod=%s %s", self.spawner.pod_name, error)
             await self._remove_warm_claims(objects)
             return False
-        if answer.kind is PlacementKind.WARM and (drivers := self._drivers_for_one_pod(claims)):
+        if answer.state is AvailabilityState.READY and (drivers := self._drivers_for_one_pod(claims)):
             self.log.warning(
                 "The warm claims are not handed over: pod=%s The placeholder alone can use devices of %s",
                 self.spawner.pod_name,
@@ -190,22 +191,14 @@ def _now() -> datetime:
 
 def _without_claims(answer: PlacementAnswer) -> PlacementAnswer:
     """The answer without its warm claims: its node stays preferred, with new claims."""
-    return replace(answer, kind=PlacementKind.FRESH, claims={}, until=None, after="")
+    return replace(answer, state=AvailabilityState.FREE, claims={}, until=None, after="")
 
 
 def _sentence(answer: PlacementAnswer) -> str:
     where = f" on node {answer.node}" if answer.node else ""
-    match answer.kind:
-        case PlacementKind.WARM | PlacementKind.AFTER_PLACEHOLDER:
+    match answer.state:
+        case AvailabilityState.READY | AvailabilityState.AFTER_PLACEHOLDER:
             return f"{_RESERVED[bool(answer.claims)]}{where}."
-        case PlacementKind.PREEMPTED:
-            return f"Devices are being freed for this server{where}."
-        case PlacementKind.SCALE_UP if answer.drained_node:
-            return (
-                f"This server would fit on node {answer.drained_node}, which takes no new servers: an administrator "
-                "drains it. The server starts when that is over, or when another node can run it."
-            )
-        case PlacementKind.SCALE_UP:
-            # Not that a node comes: nobody may be there to add one.
-            return "No node has enough free capacity for this server now. The server starts when a node has."
+        case AvailabilityState.AFTER_PREEMPTION | AvailabilityState.WAITS:
+            return answer.sentence
     return ""

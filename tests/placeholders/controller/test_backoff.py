@@ -100,7 +100,7 @@ def test_the_api_fails_when_it_fails_three_times_in_a_row() -> None:
 
 def reservation(pod: str) -> ReservePlaceholder:
     key, until = ObjectKey("hub", "placeholder"), START + timedelta(seconds=30)
-    return ReservePlaceholder(key, "s", "a", (), ObjectKey("hub", pod), START, until, "x", "warm")
+    return ReservePlaceholder(key, "s", "a", (), ObjectKey("hub", pod), START, until, "x", "ready")
 
 
 def test_a_refused_reservation_is_not_retried_at_once_whatever_rounds_decide() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller import reservations
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import Action, AddConsumer, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import ReplicaRange
@@ -82,21 +82,21 @@ async def test_simultaneous_requests_get_the_same_answer(
         place = world.reservations.place
         await world.watch.wait_synced()
 
-        async def answer() -> PlacementKind:
-            return (await place(GPU, prepared.namespace, "ada")).placement.kind
+        async def answer() -> AvailabilityState:
+            return (await place(GPU, prepared.namespace, "ada")).placement.state
 
         async def is_fresh() -> bool:
-            return await answer() is PlacementKind.FRESH
+            return await answer() is AvailabilityState.FREE
 
         await eventually(is_fresh, "a fresh pod fits")
         asked.clear()
-        assert set(await asyncio.gather(*(answer() for _ in range(30)))) == {PlacementKind.FRESH}
+        assert set(await asyncio.gather(*(answer() for _ in range(30)))) == {AvailabilityState.FREE}
         assert len(asked) <= 1
         # A device that another pod got meanwhile is not reserved on the strength of an older answer.
         await world.user("eve", WHOLE)
         await world.until(lambda: bool(world.node_of("eve")))
         await world.until(lambda: all(each.claim.is_allocated for each in world.watch.snapshot.claims.values()))
-        assert await answer() is not PlacementKind.FRESH
+        assert await answer() is not AvailabilityState.FREE
 
 
 async def test_a_terminating_claim_gets_no_consumer(prepared: ClusterUnderTest) -> None:

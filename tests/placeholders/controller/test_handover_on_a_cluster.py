@@ -11,7 +11,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, FakeContainer
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
@@ -42,7 +42,7 @@ async def at_work_on(cluster: ClusterUnderTest, cpu: int) -> AsyncIterator[tuple
     async with at_work(cluster, (gpu(cpu), ReplicaRange(1, 1))) as world:
         (placeholder,) = await world.until_warm(gpu(cpu))
         reservation = await world.reservations.place(gpu(cpu), cluster.namespace, "ada")
-        assert reservation.placement.kind is PlacementKind.WARM
+        assert reservation.placement.state is AvailabilityState.READY
         yield world, placeholder.key, reservation.claims["gpu"]
 
 
@@ -63,7 +63,7 @@ async def test_a_server_is_bound_after_a_placeholder_that_must_go_first(prepared
 
         world.watch.on_change(note)
         reservation = await world.placed_user("ada", wanted, WHOLE, cpu=str(BESIDE))
-        assert reservation.placement.kind is PlacementKind.AFTER_PLACEHOLDER
+        assert reservation.placement.state is AvailabilityState.AFTER_PLACEHOLDER
         await world.until(lambda: world.node_of("ada") == "node-a")
         assert not [each for each in seen if each[0] and each[1]], "never both on the node"
         assert {each[2] for each in seen if each[0]} == {("ada",)}, "the only consumer"

@@ -11,7 +11,7 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.cluster_objects import Kind
@@ -129,9 +129,9 @@ async def test_users_go_to_the_truly_busiest_node(prepared: ClusterUnderTest) ->
         await world.settle()
         assert world.placeholders_on("node-placeholders") == 3
         reservation = await world.reservations.place(HALF, prepared.namespace, "eve")
-        assert (reservation.placement.kind, reservation.placement.node) == (PlacementKind.FRESH, "node-busy")
+        assert (reservation.placement.state, reservation.placement.node) == (AvailabilityState.FREE, "node-busy")
         changed = SimpleNamespace(spec=SimpleNamespace())
-        answer = PlacementAnswer(reservation.placement.kind, reservation.placement.node)
+        answer = PlacementAnswer(reservation.placement.state, reservation.placement.node)
         OriginalPod.of(user_pod("eve", half, ready=False)).place(changed, answer)
         await start("eve", affinity=changed.spec.affinity)
         # A pod without a preferred node goes to the emptiest node.

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 
 from dra_spawner import names
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import device_class, shareable, whole
@@ -106,5 +106,5 @@ async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until_warm(gpu)
         reservation = await world.placed_user("ada", gpu, {}, limits=limits)
-        assert reservation.placement.kind is PlacementKind.WARM
+        assert reservation.placement.state is AvailabilityState.READY
         await world.until(lambda: world.node_of("ada") == "node-a")

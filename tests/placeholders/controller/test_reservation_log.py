@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.placement import Placement
 from tests.placeholders.planner.objects import GPU
 
@@ -22,7 +22,7 @@ class Written:
         self.log = DecisionLog()
         self.record = ReservationLog(self.log, lambda: self.now, {GPU.id: "gpu"}.get)  # type: ignore[arg-type]
 
-    def answer(self, pod: str, kind: PlacementKind, reason: str = "so it is") -> None:
+    def answer(self, pod: str, kind: AvailabilityState, reason: str = "so it is") -> None:
         self.record.answered(GPU, "hub", pod, ReservedPlacement(Placement(kind, reason, "node-a")))
 
     @property
@@ -33,10 +33,10 @@ class Written:
 def test_the_reason_for_no_warm_placeholder_is_logged() -> None:
     """Fresh and warm placements are not logged."""
     written = Written()
-    for kind in PlacementKind:
+    for kind in AvailabilityState:
         written.answer("ada", kind, "another node must come")
-    logged = [PlacementKind.PREEMPTED, PlacementKind.SCALE_UP, PlacementKind.NEVER]
-    assert sorted(line.code for line in written.lines) == sorted(logged)
+    quiet = {AvailabilityState.READY, AvailabilityState.AFTER_PLACEHOLDER, AvailabilityState.FREE}
+    assert {line.code for line in written.lines} == set(AvailabilityState) - quiet
     assert {(line.kind, line.subject) for line in written.lines} == {("refuse-reservation", "Pod hub/ada")}
     assert {line.reason for line in written.lines} == {"no placeholder is warm for it: another node must come"}
 
@@ -44,24 +44,24 @@ def test_the_reason_for_no_warm_placeholder_is_logged() -> None:
 def test_many_alike_are_one_line_and_a_number() -> None:
     written = Written()
     for number in range(100):
-        written.answer(f"ada-{number}", PlacementKind.SCALE_UP)
+        written.answer(f"ada-{number}", AvailabilityState.WAITS)
         written.now += timedelta(seconds=0.05)
-    written.answer("eve", PlacementKind.NEVER)
+    written.answer("eve", AvailabilityState.NEVER)
     assert [each.subject for each in written.lines] == ["Pod hub/ada-0", "Pod hub/eve"]
     written.now += timedelta(seconds=10)
-    written.answer("late", PlacementKind.SCALE_UP)
+    written.answer("late", AvailabilityState.WAITS)
     assert written.lines[-1].subject == "Pod hub/late"
     assert written.lines[-1].details == {"similar_before": 99, "shape": GPU.id}
     written.now += timedelta(seconds=10)
-    written.answer("later", PlacementKind.SCALE_UP)
+    written.answer("later", AvailabilityState.WAITS)
     assert "similar_before" not in written.lines[-1].details
 
 
 def test_a_clock_that_is_set_back_silences_nothing() -> None:
     written = Written()
-    written.answer("ada", PlacementKind.NEVER)
+    written.answer("ada", AvailabilityState.NEVER)
     written.now -= timedelta(hours=1)
-    written.answer("bob", PlacementKind.NEVER)
+    written.answer("bob", AvailabilityState.NEVER)
     assert len(written.lines) == 2
 
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner.kube.api import KubernetesError
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
@@ -42,7 +42,7 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
         world.policy = replace(world.policy, grace=replace(world.policy.grace, scheduler=timedelta(minutes=5)))
         await world.until_warm(gpu)
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
-        assert reservation.placement.kind is PlacementKind.WARM
+        assert reservation.placement.state is AvailabilityState.READY
         await world.user("ada", WHOLE)
         ada = ObjectKey(prepared.namespace, "ada")
 
@@ -69,7 +69,7 @@ async def test_a_refused_reservation_leaves_the_placeholder_warm(prepared: Clust
         with pytest.raises(KubernetesError, match="63"):
             await world.reservations.place(gpu, prepared.namespace, "jupyter-" + "a" * 60)
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
-        assert reservation.placement.kind is PlacementKind.WARM
+        assert reservation.placement.state is AvailabilityState.READY
 
 
 @pytest.mark.promise("Nothing is reserved while the view of the cluster is old.")
@@ -83,7 +83,7 @@ async def test_nothing_is_reserved_on_a_stale_view(prepared: ClusterUnderTest) -
             await world.reservations.place(gpu, prepared.namespace, "ada")
         world.policy = replace(world.policy, stale_after=timedelta(minutes=1))
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
-        assert reservation.placement.kind is PlacementKind.WARM
+        assert reservation.placement.state is AvailabilityState.READY
 
 
 async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_once(
@@ -114,7 +114,7 @@ async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_onc
                     return None
 
             reserved = await eventually(answer, "it is tried again")
-            assert reserved.placement.kind is PlacementKind.WARM
+            assert reserved.placement.state is AvailabilityState.READY
             (line,) = [each.decision for each in world.decisions.newest(100) if each.decision.kind == KIND]
             assert (line.subject, line.outcome) == (f"Pod {prepared.namespace}/ada", "done")
 

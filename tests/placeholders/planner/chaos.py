@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.limits import Limit
@@ -176,7 +176,7 @@ class Chaos:
         claims, shape = KINDS[kind]
         name = self.name("user")
         found = self.world.placement(shape)
-        if found.kind is PlacementKind.WARM and (warm := present(found.placeholder)).claims:
+        if found.state is AvailabilityState.READY and (warm := present(found.placeholder)).claims:
             assert warm.reservation is None
             claim = self.world.reservation(found, name)
             if self.random.random() < 0.2:

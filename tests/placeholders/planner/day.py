@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.placement import find_placement
@@ -82,7 +82,7 @@ class Ours(World):
         kind: Json = {}
         if found.node:
             kind["affinity"] = preferring(found.node)
-        if found.kind is PlacementKind.WARM and found.placeholder is not None and found.placeholder.claims:
+        if found.state is AvailabilityState.READY and found.placeholder is not None and found.placeholder.claims:
             self.user(name, claim_names=dict.fromkeys(self.claims, self.reservation(found, name)), **kind)
         else:
             self.user(name, self.claims, **kind)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
@@ -47,9 +47,9 @@ def test_a_server_is_sent_to_the_busiest_node_where_it_fits(seed: int) -> None:
         chaos.step()
         for shape in world.policy.shapes.values():
             placement = world.placement(shape)
-            if placement.kind is not PlacementKind.WARM:
+            if placement.state is not AvailabilityState.READY:
                 expected = by_looking_everywhere(world, shape)
-                assert (placement.node if placement.kind is PlacementKind.FRESH else "") == expected
+                assert (placement.node if placement.state is AvailabilityState.FREE else "") == expected
                 found += bool(expected)
         known, fresh = NodesBusyness(world.view()), NodesBusyness(world.view(ClusterIndex()))
         for name in world.snapshot.nodes:

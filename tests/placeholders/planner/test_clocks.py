@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dra_spawner import names
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.policy import Budget, Policy
@@ -74,8 +74,8 @@ def test_without_all_shapes_placeholders_of_others_stay() -> None:
 
 def test_claims_are_not_handed_over_to_another_namespace() -> None:
     world = gpu_world(1)
-    assert world.placement(GPU).kind is PlacementKind.WARM
-    assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.PREEMPTED
+    assert world.placement(GPU).state is AvailabilityState.READY
+    assert find_placement(world.view(), world.policy, GPU, "user-ada").state is AvailabilityState.AFTER_PREEMPTION
 
 
 def test_the_reason_why_a_placeholder_stays_is_reported() -> None:
@@ -113,4 +113,4 @@ def test_the_charts_own_placeholders_do_not_make_a_node_busy() -> None:
     world.user("ada", nodeName="b")
     world.settle()
     found = world.placement(PLAIN)
-    assert (found.kind, found.node) == (PlacementKind.FRESH, "b")
+    assert (found.state, found.node) == (AvailabilityState.FREE, "b")

@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
@@ -85,7 +85,7 @@ def test_the_next_users_fill_the_same_node_until_it_is_full() -> None:
 def test_a_placeholder_is_preempted_only_where_nothing_is_free() -> None:
     world = drawn("UUUPP", "UUUUU")
     found = world.placement(PLAIN)
-    assert (found.kind, found.node) == (PlacementKind.WARM, "a")
+    assert (found.state, found.node) == (AvailabilityState.READY, "a")
     assert come(world) == "a"
     assert len(world.preempted) == 1
     world.settle()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.node_conditions import (
@@ -19,13 +19,14 @@ from dra_spawner.placeholders.planner.node_conditions import (
     refusing_drained_nodes,
     requiring_readiness,
 )
-from dra_spawner.placeholders.planner.outlook import BusyServers, OutlookState, Supply, find_outlook
+from dra_spawner.placeholders.planner.outlook import BusyServers, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.pod_shapes import OwnShapes
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.refusal_text import DRAINED
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.world import World, hub
@@ -82,7 +83,7 @@ def test_no_placement_comes_before_the_label_is_there() -> None:
         world = hub((shape, 1, 9), nodes=("a",), cpu="9", gpus=2)
         world.policy = replace(world.policy, drained={"a": ORDER})
         placement = world.placement(shape)
-        assert (placement.kind, placement.node) == (PlacementKind.SCALE_UP, "")
+        assert (placement.state, placement.node) == (AvailabilityState.WAITS, "")
 
 
 def test_no_placeholder_is_preempted_there() -> None:
@@ -109,16 +110,16 @@ def test_where_all_nodes_are_drained_each_text_says_it() -> None:
     reason = f"it would fit on node a, which takes no new server: it is drained, {ORDER}"
     assert told(world, "ada") == reason
     placement = world.placement(GPU)
-    assert (placement.kind, placement.drained, placement.reason.startswith(reason)) == (
-        PlacementKind.SCALE_UP,
+    assert (placement.state, placement.drained, placement.reason.startswith(reason)) == (
+        AvailabilityState.WAITS,
         "a",
         True,
     )
     view = world.view()
     found = find_outlook(view, world.policy, GPU, NAMESPACE, placement, Supply(), lambda: BusyServers(view))
     assert (found.state, found.sentence) == (
-        OutlookState.UNKNOWN,
-        "The machine that can run it takes no new servers: an administrator has ordered that it becomes empty.",
+        AvailabilityState.UNKNOWN,
+        DRAINED.waiting,
     )
     # The order ends: the same pod starts.
     world.policy = replace(world.policy, drained={})
@@ -144,20 +145,19 @@ def test_full_drained_nodes_are_told_from_nodes_in_use() -> None:
         world.decide()
         view = world.view()
         placement = world.placement(GPU)
-        if placement.kind is PlacementKind.SCALE_UP:
+        if placement.state is AvailabilityState.WAITS:
             sentences[nodes] = sentence_of(world, view, placement)
         else:
             assert (nodes, placement.node) == ((used,), free)
     assert "takes no new servers: an administrator" in sentences[used, free]
-    assert "starts when another server stops" in sentences[free,]
-    assert "in use" not in sentences[free,]
+    assert sentences[free,] == DRAINED.waiting
 
 
 def test_one_more_node_like_a_drained_one_would_help() -> None:
     world = hub((GPU, 0, 9), nodes=("a",), gpus=1)
     drain(world, "a")
     world.policy = replace(world.policy, node_kinds_complete=True)
-    assert (world.placement(GPU).kind, world.placement(GPU).like) == (PlacementKind.SCALE_UP, "a")
+    assert (world.placement(GPU).state, world.placement(GPU).like) == (AvailabilityState.WAITS, "a")
 
 
 def kubelet_keeps(world: World, name: str) -> bool:

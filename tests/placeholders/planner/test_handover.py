@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import AddConsumer, CreatePlaceholder, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
@@ -34,7 +34,7 @@ def world_with_placeholder(*, most: int = 5, gpus: int = 1) -> tuple[World, Plac
 def test_a_reserved_claim_is_given_to_no_other_server() -> None:
     world, placeholder = world_with_placeholder()
     world.reserve(placeholder.claims[0], "ada")
-    assert world.placement(GPU).kind is PlacementKind.SCALE_UP
+    assert world.placement(GPU).state is AvailabilityState.WAITS
     world.user("bob", {"gpu": gpu_claim()})
     world.settle()
     assert "bob" in world.pending
@@ -112,7 +112,7 @@ def one_node(cpu: str) -> World:
 
 def reserved(world: World, shape: Shape = BIG) -> tuple[Placement, ObjectKey]:
     found = world.placement(shape)
-    assert found.kind is PlacementKind.WARM
+    assert found.state is AvailabilityState.READY
     return found, ObjectKey(NAMESPACE, world.reservation(found, "ada"))
 
 
@@ -195,7 +195,7 @@ def test_the_claim_of_a_preempted_placeholder_is_handed_over(is_bound: bool) -> 
 def test_no_other_server_is_sent_to_a_reserved_placeholder(shape: Shape) -> None:
     world = one_node("10")
     reserved(world)
-    assert world.placement(shape).kind is PlacementKind.SCALE_UP
+    assert world.placement(shape).state is AvailabilityState.WAITS
 
 
 def test_an_expired_reservation_is_replaced_by_a_warm_placeholder() -> None:
@@ -207,7 +207,7 @@ def test_an_expired_reservation_is_replaced_by_a_warm_placeholder() -> None:
     assert claim not in world.snapshot.claims
     assert [each.claim for each in world.actions(DeleteClaim)] == [claim]
     warm = world.placement(BIG)
-    assert warm.kind is PlacementKind.WARM
+    assert warm.state is AvailabilityState.READY
     assert claim not in present(warm.placeholder).claims, "a late pod must not find the device of another"
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.limits import Limit, resolved_limits
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, policy_with
@@ -261,7 +261,7 @@ def test_placeholders_for_pending_servers_come_on_top_of_limits() -> None:
 def test_a_handed_over_claim_counts_no_longer() -> None:
     world = limited((GPU, 1), limits=(Limit("one", devices=1),), gpus=2)
     found = world.placement(GPU)
-    assert found.kind is PlacementKind.WARM
+    assert found.state is AvailabilityState.READY
     world.user("ada", claim_names={"gpu": world.reservation(found, "ada")})
     world.run(minutes=1)
     assert world.node_of("ada") == "a"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -47,7 +47,7 @@ def use(world: World, *nodes: str) -> None:
     "shape", [TWO, THREE_EXTENDED, user_shape(cpu="11"), user_shape(nodeSelector={"zone": "nowhere"})]
 )
 def test_no_kind_of_node_has_what_it_needs(shape: Shape) -> None:
-    assert placement(hub(a=1, b=1), shape).kind is PlacementKind.NEVER
+    assert placement(hub(a=1, b=1), shape).state is AvailabilityState.NEVER
 
 
 def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
@@ -55,7 +55,7 @@ def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
     world.lose_slice("a")
     use(world, "b")
     found = placement(world, GPU, {})
-    assert (found.kind, found.reason) == (PlacementKind.SCALE_UP, "it fits on one more node like b")
+    assert (found.state, found.reason) == (AvailabilityState.WAITS, "it fits on one more node like b")
 
 
 @pytest.mark.parametrize("shape", [GPU, EXTENDED], ids=["claim", "extended resource"])
@@ -64,7 +64,7 @@ def test_the_driver_is_down_everywhere(shape: Shape, restarted: bool) -> None:
     """After a restart of the service no object shows that the devices ever existed."""
     world = hub(a=1)
     world.lose_slice("a")
-    assert placement(world, shape, {} if restarted else None).kind is PlacementKind.SCALE_UP
+    assert placement(world, shape, {} if restarted else None).state is AvailabilityState.WAITS
 
 
 def with_a_small_node() -> World:
@@ -77,7 +77,7 @@ def with_a_small_node() -> World:
 def test_the_driver_is_down_on_all_nodes_of_the_kind_that_would_do() -> None:
     world = with_a_small_node()
     world.lose_slice("a")
-    assert placement(world, TWO).kind is PlacementKind.SCALE_UP
+    assert placement(world, TWO).state is AvailabilityState.WAITS
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -85,7 +85,7 @@ def test_a_pool_that_is_incomplete(restarted: bool) -> None:
     world = with_a_small_node()
     (before,) = [each for each in world.snapshot.slices.values() if each.name == "a-gpus"]
     world.snapshot.put(replace(before, resource_slice_count=2))
-    assert placement(world, TWO, {} if restarted else None).kind is PlacementKind.SCALE_UP
+    assert placement(world, TWO, {} if restarted else None).state is AvailabilityState.WAITS
 
 
 @pytest.mark.parametrize("is_ready", [True, False])
@@ -94,8 +94,8 @@ def test_the_only_node_of_its_kind_is_lost(is_ready: bool) -> None:
     world = hub(a=1)
     state = world.snapshot.nodes["a"]
     world.snapshot.put(replace(state.node, is_ready=is_ready))
-    expected = PlacementKind.NEVER if is_ready else PlacementKind.SCALE_UP
-    assert placement(world, TWO).kind is expected
+    expected = AvailabilityState.NEVER if is_ready else AvailabilityState.WAITS
+    assert placement(world, TWO).state is expected
 
 
 def test_nodes_of_one_kind_differ() -> None:
@@ -124,6 +124,6 @@ def test_with_too_many_kinds_of_nodes_the_answer_is_not_known() -> None:
     world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_complete=True))
     for number in range(51):
         world.node(f"node-{number:02}", labels={"node.kubernetes.io/instance-type": "large", "rack": str(number)})
-    assert placement(world, user_shape(cpu="11")).kind is PlacementKind.SCALE_UP
+    assert placement(world, user_shape(cpu="11")).state is AvailabilityState.WAITS
     world.remove_node("node-50")
-    assert placement(world, user_shape(cpu="11")).kind is PlacementKind.NEVER
+    assert placement(world, user_shape(cpu="11")).state is AvailabilityState.NEVER

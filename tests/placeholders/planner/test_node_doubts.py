@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from dra_spawner import names
 from dra_spawner.dra.devices import Attribute, AttributeKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import PlaceholderState
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.outlook import BusyServers, OutlookState, Supply, find_outlook
+from dra_spawner.placeholders.planner.outlook import BusyServers, Supply, find_outlook
 from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE, gpu_claim
 from tests.placeholders.planner.world import World, policy_for
 
@@ -35,11 +35,11 @@ def test_a_placeholder_whose_device_is_gone_is_not_warm() -> None:
     world = hub()
     (placeholder,) = world.view().placeholders.values()
     assert placeholder.state is PlaceholderState.WARM
-    assert world.placement(GPU).kind is PlacementKind.WARM
+    assert world.placement(GPU).state is AvailabilityState.READY
     world.lose_slice("a")
     (placeholder,) = world.view().placeholders.values()
     assert placeholder.state is PlaceholderState.STARTING
-    assert world.placement(GPU).kind is not PlacementKind.WARM
+    assert world.placement(GPU).state is not AvailabilityState.READY
     assert NodesBusyness(world.view()).of("a").figure is None
 
 
@@ -49,12 +49,12 @@ def test_no_placement_counts_on_a_pool_with_a_missing_device() -> None:
     world.node("a", gpus=3, memory="40Gi", labels={names.IMAGES_READY: names.TRUE})
     world.user("ada", {"gpu": gpu_claim()})
     world.settle()
-    assert world.placement(GPU).kind is PlacementKind.FRESH
+    assert world.placement(GPU).state is AvailabilityState.FREE
     (claim,) = world.snapshot.claims.values()
     (device,) = claim.claim.status.devices or ()
     withdraw(world, device.id.device)
     view, found = world.view(), world.placement(GPU)
-    assert (found.kind, found.node, found.like) == (PlacementKind.SCALE_UP, "", "a")
+    assert (found.state, found.node, found.like) == (AvailabilityState.WAITS, "", "a")
     (why,) = view.doubts_of("a").pools.values()
     assert why == found.doubt == f"device {device.id.device} of claim {claim.key} is not published any more"
     world.user("bob", {"gpu": gpu_claim()})
@@ -79,11 +79,11 @@ def test_a_whole_device_beside_its_parts_is_not_free() -> None:
         )
     world.snapshot.put(item)
     found = world.placement(GPU)
-    assert found.kind is not PlacementKind.FRESH
+    assert found.state is not AvailabilityState.FREE
     view = world.view()
     assert view.doubts_of("a").because(whole.id)
     outlook = find_outlook(view, world.policy, GPU, NAMESPACE, found, Supply(), lambda: BusyServers(view))
-    assert outlook.state is not OutlookState.FREE
+    assert outlook.state is not AvailabilityState.FREE
 
 
 def test_new_placeholders_avoid_nodes_with_missing_devices() -> None:

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from dra_spawner import names
+from dra_spawner.dra.refusal_text import DEVICE_CAUSES, RefusalKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.cluster_limits import pending_uids
-from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, OutlookState, Supply, find_outlook
+from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -20,7 +22,7 @@ from tests.placeholders.planner.world import World
 KIND = "node.kubernetes.io/instance-type"
 TWO = user_shape({"gpu": gpu_claim(count=2)})
 LARGE = {KIND: "large"}
-STATES = OutlookState
+STATES = AvailabilityState
 #: Words that a hub's users need not know.
 FOREIGN = ("node", "pod", "claim", "placeholder", "preempt", "schedul", "cluster", "kube", "taint", "slice")
 
@@ -46,7 +48,7 @@ def outlook(world: World, shape: Shape, *, user: str = "", more: Mapping[str, in
         view, world.policy, shape, NAMESPACE, placement, supply, lambda: BusyServers(view), for_pod=pod
     )
     assert found.sentence.endswith(".")
-    assert found.sentence.count(".") == 1
+    assert found.sentence.count(".") <= 2
     for word in (*FOREIGN, *(name for name in world.snapshot.nodes), *(key.name for key in world.snapshot.pods)):
         assert word not in found.sentence.lower()
     return found
@@ -90,8 +92,9 @@ def test_a_node_that_was_opened_without_the_image_is_not_free() -> None:
 
 
 def test_without_an_autoscaler_another_server_must_stop() -> None:
+    """The sentence is that of the progress page."""
     found = outlook(full(gpus=2), GPU)
-    assert found.state is STATES.WHEN_STOPPED
+    assert (found.state, found.sentence) == (STATES.WHEN_STOPPED, DEVICE_CAUSES[RefusalKind.IN_USE].waiting)
     assert [each.name for each in sorted(found.holders, key=lambda pod: pod.name)] == ["ada-0-0", "ada-0-1"]
 
 
@@ -142,8 +145,8 @@ def test_a_cordoned_node_is_called_closed() -> None:
     node = world.snapshot.nodes["machine-0"].node
     world.snapshot.put(replace(node, is_unschedulable=True))
     found = outlook(world, GPU)
-    assert (found.state, "maintenance" in found.sentence) == (STATES.UNKNOWN, True)
-    assert "maintenance" not in outlook(world, user_shape({"gpu": gpu_claim(count=3)})).sentence
+    assert (found.state, "has closed it" in found.sentence) == (STATES.UNKNOWN, True)
+    assert "has closed it" not in outlook(world, user_shape({"gpu": gpu_claim(count=3)})).sentence
 
 
 def test_no_node_can_run_the_server_at_present() -> None:
@@ -168,12 +171,16 @@ def test_a_larger_server_frees_capacity_for_a_smaller_one() -> None:
 def test_why_never() -> None:
     nobody = [{"cel": {"expression": "device.driver == 'none'"}}]
     rows = (
-        (user_shape({"gpu": gpu_claim(count=3)}), "", "more devices than any machine has"),
+        (user_shape({"gpu": gpu_claim(count=3)}), "", "for 3 such devices, and the machine with most of them has 2"),
         (user_shape({"gpu": gpu_claim(count=3)}), "40Gi", "than the devices of any machine have together"),
         (user_shape(cpu="11"), "", "more memory or processors"),
         (user_shape(nodeSelector={"zone": "nowhere"}), "", "no machine is of the kind"),
         (user_shape({"gpu": gpu_claim(selectors=nobody)}), "", "no machine has a device of the kind"),
-        (user_shape({"gpu": share_claim("999Gi")}), "40Gi", "more than any device has"),
+        (
+            user_shape({"gpu": share_claim("999Gi")}),
+            "40Gi",
+            "for 1000 GiB of memory, and the largest such device has 40 GiB",
+        ),
     )
     found = {
         words: outlook(hub(only_these_kinds=True, gpus=2, memory=memory, labels=LARGE), shape)

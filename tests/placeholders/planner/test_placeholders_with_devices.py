@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.view import Reservation
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
@@ -73,15 +73,15 @@ def test_a_node_is_ready_after_the_deadline_whatever_it_lacks() -> None:
 @pytest.mark.parametrize(
     ("claims", "kind"),
     [
-        ({"gpu": gpu_claim()}, PlacementKind.FRESH),
-        ({"gpu": gpu_claim(count=2)}, PlacementKind.FRESH),
-        ({"gpu": gpu_claim(count=3)}, PlacementKind.SCALE_UP),
+        ({"gpu": gpu_claim()}, AvailabilityState.FREE),
+        ({"gpu": gpu_claim(count=2)}, AvailabilityState.FREE),
+        ({"gpu": gpu_claim(count=3)}, AvailabilityState.WAITS),
     ],
     ids=["one", "two", "three"],
 )
-def test_placement_without_placeholders(claims: dict, kind: PlacementKind) -> None:
+def test_placement_without_placeholders(claims: dict, kind: AvailabilityState) -> None:
     world = hub((PLAIN, 0, 0), nodes="a", gpus=2)
-    assert world.placement(user_shape(claims)).kind is kind
+    assert world.placement(user_shape(claims)).state is kind
 
 
 def test_several_users_of_one_shape_at_once() -> None:
@@ -111,7 +111,7 @@ def test_devices_as_extended_resources_count_and_are_reserved() -> None:
     world = hub((shape, 1, 5), nodes="a", gpus=1)
     assert world.placeholders_on("a") == 1
     found = world.placement(shape)
-    assert found.kind is PlacementKind.WARM
+    assert found.state is AvailabilityState.READY
     reserved = {present(found.placeholder).key: Reservation("ada", world.now + timedelta(seconds=30))}
     world.reserved = reserved
     world.user("bob", {"gpu": gpu_claim()})

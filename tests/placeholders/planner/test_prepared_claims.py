@@ -11,10 +11,11 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import AddConsumer, CreatePlaceholder, DeletePlaceholder
-from dra_spawner.placeholders.planner.outlook import BusyServers, OutlookState, Supply, find_outlook
+from dra_spawner.placeholders.planner.outlook import BusyServers, Supply, find_outlook
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_pod
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.policy import Policy
@@ -55,7 +56,7 @@ def test_the_placeholder_goes_first_where_the_node_is_not_full() -> None:
     world = world_of()
     world.grace = timedelta(seconds=2)
     found = world.placement(GPU)
-    assert found.kind is PlacementKind.AFTER_PLACEHOLDER
+    assert found.state is AvailabilityState.AFTER_PLACEHOLDER
     placeholder = present(found.placeholder)
     claim = start(world, found)
     device = world.snapshot.claims[claim].claim.status.devices
@@ -87,26 +88,26 @@ def test_users_are_told_that_it_is_free() -> None:
     view = world.view()
     found = world.placement(GPU)
     outlook = find_outlook(view, world.policy, GPU, NAMESPACE, found, Supply(), lambda: BusyServers(view))
-    assert outlook.state is OutlookState.FREE
-    assert "warm" not in found.reason
+    assert outlook.state is AvailabilityState.AFTER_PLACEHOLDER
+    assert (outlook.sentence, "warm" in found.reason) == (SENTENCES[AvailabilityState.FREE], False)
     reserved = present(decide_reservation(view, found, ADA, timedelta(seconds=30)))
     assert (reserved.placement, len(reserved.claims)) == ("after-placeholder", 1)
 
 
-KINDS: dict[str, tuple[dict[str, PreparedFor], PlacementKind]] = {
-    "a driver of GPUs": ({DRIVER: CLAIM}, PlacementKind.WARM),
-    "one that is not known": ({"other.example.com": CLAIM}, PlacementKind.AFTER_PLACEHOLDER),
-    "one that prepares for a pod": ({DRIVER: POD}, PlacementKind.AFTER_PLACEHOLDER),
+KINDS: dict[str, tuple[dict[str, PreparedFor], AvailabilityState]] = {
+    "a driver of GPUs": ({DRIVER: CLAIM}, AvailabilityState.READY),
+    "one that is not known": ({"other.example.com": CLAIM}, AvailabilityState.AFTER_PLACEHOLDER),
+    "one that prepares for a pod": ({DRIVER: POD}, AvailabilityState.AFTER_PLACEHOLDER),
     "one that prepares for a container, and the placeholder's names the claim": (
         {DRIVER: CONTAINER},
-        PlacementKind.AFTER_PLACEHOLDER,
+        AvailabilityState.AFTER_PLACEHOLDER,
     ),
 }
 
 
 @all_of_them("prepared, kind", [pytest.param(*each, id=name) for name, each in KINDS.items()])
-def test_the_driver_of_the_allocated_device_decides(prepared: dict[str, PreparedFor], kind: PlacementKind) -> None:
-    assert world_of(prepared).placement(GPU).kind is kind
+def test_the_driver_of_the_allocated_device_decides(prepared: dict[str, PreparedFor], kind: AvailabilityState) -> None:
+    assert world_of(prepared).placement(GPU).state is kind
 
 
 def test_a_claim_with_an_interface_is_never_joined() -> None:
@@ -116,16 +117,16 @@ def test_a_claim_with_an_interface_is_never_joined() -> None:
     tracked = world.snapshot.claims[key]
     status = replace(tracked.claim.status, has_network_data=True)
     world.snapshot.put(replace(tracked, claim=replace(tracked.claim, status=status)))
-    assert world.placement(GPU).kind is PlacementKind.AFTER_PLACEHOLDER
+    assert world.placement(GPU).state is AvailabilityState.AFTER_PLACEHOLDER
 
 
 def test_one_of_several_claims_decides_for_all() -> None:
     world = hub((MIXED, 1, 1), nodes="a", gpus=2, policy={"drivers_prepare_for": {DRIVER: CLAIM}})
-    assert world.placement(MIXED).kind is PlacementKind.WARM
+    assert world.placement(MIXED).state is AvailabilityState.READY
     tracked = world.snapshot.claims[world.only.claims[1]]
     status = replace(tracked.claim.status, has_network_data=True)
     world.snapshot.put(replace(tracked, claim=replace(tracked.claim, status=status)))
-    assert world.placement(MIXED).kind is PlacementKind.AFTER_PLACEHOLDER
+    assert world.placement(MIXED).state is AvailabilityState.AFTER_PLACEHOLDER
 
 
 def made(world: World) -> CreatePlaceholder:
@@ -151,7 +152,7 @@ def test_no_container_of_a_placeholder_takes_what_is_for_the_first_container() -
     assert made(world).unnamed == ("gpu",)
     (container,) = world.only.pod.containers
     assert (container.claims, len(world.only.claims)) == ((), 1)
-    assert world.placement(GPU).kind is PlacementKind.WARM
+    assert world.placement(GPU).state is AvailabilityState.READY
     for prepared in (CLAIM, POD):
         other = replace(world.policy, drivers_prepare_for={DRIVER: prepared})
         named = "the kubelet reports the health of devices for containers alone"
@@ -164,12 +165,12 @@ def test_a_placeholder_of_an_older_release_is_replaced() -> None:
     old = world.only
     labels = {key: value for key, value in old.pod.labels.items() if key != names.PLACEHOLDER_NAME}
     world.snapshot.put(replace(world.snapshot.pods[old.key], labels=labels))
-    assert world.placement(GPU).kind is PlacementKind.FRESH, "it is not joined"
+    assert world.placement(GPU).state is AvailabilityState.FREE, "it is not joined"
     world.settle()
     (end,) = world.ended(Cause.OUTDATED)
     assert end.key == old.key
     assert "older release" in end.reason
-    assert world.placement(GPU).kind is PlacementKind.AFTER_PLACEHOLDER
+    assert world.placement(GPU).state is AvailabilityState.AFTER_PLACEHOLDER
 
 
 def test_the_grace_period_that_proves_that_a_placeholder_has_ended() -> None:

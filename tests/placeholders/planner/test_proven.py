@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.policy import Renewal
 from dra_spawner.placeholders.planner.view import Placeholder
@@ -34,9 +34,9 @@ def test_a_placeholder_that_does_not_run_yet_is_not_offered() -> None:
     world = world_with("a", broken=("a",))
     placeholder = only(world)
     assert placeholder.node == "a"
-    assert world.placement(GPU).kind is not PlacementKind.WARM
+    assert world.placement(GPU).state is not AvailabilityState.READY
     world.snapshot.put(replace(placeholder.pod, phase="Running"))
-    assert world.placement(GPU).kind is PlacementKind.WARM
+    assert world.placement(GPU).state is AvailabilityState.READY
 
 
 def test_a_placeholder_that_does_not_start_is_replaced_on_another_node() -> None:
@@ -56,7 +56,7 @@ def test_a_placeholder_that_does_not_start_is_replaced_on_another_node() -> None
     created = world.actions(CreatePlaceholder)
     assert [each.avoid for each in created] == [(), (node,)]
     assert only(world).node not in ("", node)
-    assert world.placement(GPU).kind is PlacementKind.WARM
+    assert world.placement(GPU).state is AvailabilityState.READY
 
 
 def test_without_another_node_creation_is_retried_later_and_later() -> None:
@@ -69,7 +69,7 @@ def test_without_another_node_creation_is_retried_later_and_later() -> None:
     assert gaps[-1] > gaps[0], "the delay doubles"
     world.broken_nodes = frozenset()
     world.run(minutes=15)
-    assert world.placement(GPU).kind is PlacementKind.WARM, "it heals"
+    assert world.placement(GPU).state is AvailabilityState.READY, "it heals"
 
 
 def test_a_pod_that_its_kubelet_has_not_seen_yet_is_not_broken() -> None:
@@ -88,7 +88,7 @@ def test_an_unhealthy_device_is_not_offered() -> None:
     world = world_with("a", "b", broken=())
     placeholder = only(world)
     world.snapshot.put(replace(placeholder.pod, has_unhealthy_device=True))
-    assert world.placement(GPU).kind is not PlacementKind.WARM
+    assert world.placement(GPU).state is not AvailabilityState.READY
     world.run(minutes=1)
     (end,) = world.ended(Cause.BROKEN)
     assert "is not healthy (gpu.example.com/" in end.reason

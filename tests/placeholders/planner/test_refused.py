@@ -11,6 +11,7 @@ import pytest
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.placeholders.planner.policy import Grace, Policy
+from dra_spawner.placeholders.planner.preemption import NO_CAPACITY
 from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
 from dra_spawner.placeholders.planner.round import PendingUser
 from dra_spawner.simulator.claims import ObjectKey
@@ -161,7 +162,7 @@ def test_a_refused_server_blocks_no_other_server() -> None:
 def test_the_scheduler_has_time_to_try_a_new_node() -> None:
     """A message from before the node came is no reason to ask for another node."""
     world = refused_hub(claims={"gpu": gpu_claim(count=2)})
-    assert pass_minutes(world, 2)[-1].reason == "does not fit on any node, even without placeholders"
+    assert pass_minutes(world, 2)[-1].reason == NO_CAPACITY
     world.node("e", gpus=2)
     world.policy = Policy(shapes=world.policy.shapes)
     said = pass_minutes(world, 0.2)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import IllegalEvent, PlaceholderState
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import ReservedClaim
 from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.reservation import decide_reservation
@@ -48,12 +48,12 @@ def test_without_devices_nothing_is_written() -> None:
     world = world_with(PLAIN, 4)
     view = world.view()
     placement = find_placement(view, world.policy, PLAIN, NAMESPACE)
-    if placement.kind is PlacementKind.FRESH:
+    if placement.state is AvailabilityState.FREE:
         world.user("big", cpu="6")
         world.settle()
         view = world.view()
         placement = find_placement(view, world.policy, PLAIN, NAMESPACE)
-    assert placement.kind is PlacementKind.WARM
+    assert placement.state is AvailabilityState.READY
     action = decide_reservation(view, placement, ADA, LASTING)
     assert action is not None
     assert action.claims == ()
@@ -64,7 +64,7 @@ def test_free_capacity_is_not_reserved() -> None:
     world = world_with(GPU, 0)
     view = world.view()
     placement = find_placement(view, world.policy, GPU, NAMESPACE)
-    assert placement.kind is PlacementKind.FRESH
+    assert placement.state is AvailabilityState.FREE
     assert decide_reservation(view, placement, ADA, LASTING) is None
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.search import Search
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.round import PendingUser
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.simulator import class_verdicts
@@ -99,7 +99,7 @@ def test_other_pods_are_served_meanwhile() -> None:
     decided(world)
     world.schedule()
     assert world.node_of("bob") == "a"
-    assert world.placement(GPU).kind is PlacementKind.WARM
+    assert world.placement(GPU).state is AvailabilityState.READY
 
 
 def test_a_pod_with_more_conditions_than_are_looked_at_is_undecided() -> None:
@@ -121,8 +121,8 @@ def test_an_undecided_server_is_not_refused_for_ever() -> None:
     nobody, unknown = (
         user_shape({"gpu": gpu_claim(selectors=selecting(each))}) for each in ("device.driver == 'no'", EXPENSIVE)
     )
-    assert world.placement(nobody).kind is PlacementKind.NEVER
-    assert world.placement(unknown).kind is PlacementKind.SCALE_UP
+    assert world.placement(nobody).state is AvailabilityState.NEVER
+    assert world.placement(unknown).state is AvailabilityState.WAITS
 
 
 def test_one_node_suffices_to_answer_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +143,6 @@ def test_one_node_suffices_to_answer_unknown(monkeypatch: pytest.MonkeyPatch) ->
             world.node(f"n{number}", gpus=1)
         world.settle()
         searches.clear()
-        assert world.placement(wanted).kind is PlacementKind.SCALE_UP
+        assert world.placement(wanted).state is AvailabilityState.WAITS
         counts.append(len(searches))
     assert counts[0] == counts[1]

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation
 from dra_spawner.simulator.claims import ObjectKey
@@ -85,7 +85,7 @@ def test_an_unused_claim_is_reserved_for_no_other_server() -> None:
     world = hub_with("a")
     reserved(world)
     world.user("ada", {"gpu": gpu_claim()})
-    assert world.placement(GPU).kind is not PlacementKind.WARM
+    assert world.placement(GPU).state is not AvailabilityState.READY
 
 
 def test_another_server_may_get_the_device() -> None:

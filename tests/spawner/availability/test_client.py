@@ -8,8 +8,9 @@ import logging
 import pytest
 from aiohttp import web
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.client import AvailabilityClient
-from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState
+from dra_spawner.spawner.availability.shown import UNKNOWN
 from dra_spawner.spawner.placement.service import ServiceAddress
 from tests.all_of_them import all_of_them
 from tests.set_clock import SetClock
@@ -44,6 +45,23 @@ async def test_many_forms_ask_once(service):
     assert views[0].of("other") == UNKNOWN
     assert views[0].age_seconds is not None
     assert 0 <= views[0].age_seconds < 5
+
+
+async def test_the_age_of_the_services_answer_counts(service):
+    """A header that is none counts as no age."""
+    ages = iter(("7", "-3", "1e9", "\u0663", ""))
+
+    async def answer(_):
+        return web.json_response({"items": []}, headers={"Age": next(ages)})
+
+    service.profiles = answer
+    now = SetClock(100.0)
+    client = AvailabilityClient(lambda: ServiceAddress(service.url + PREFIX, TOKEN), LOG, now)
+    found = []
+    for _ in range(5):
+        found.append((await client.latest(5)).age_seconds)
+        now.now += 1.0
+    assert found == [7, 0, 0, 0, 0]
 
 
 async def test_a_slow_service_is_asked_less_often(service):

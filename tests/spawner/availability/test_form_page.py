@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.client import AvailabilityView
 from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form
-from dra_spawner.spawner.availability.shown import AvailabilityState, ShownAvailability
+from dra_spawner.spawner.availability.shown import ShownAvailability
 from tests.all_of_them import all_of_them
 
 HOSTILE = "</script></select>'\"><script>alert(1)</script>"

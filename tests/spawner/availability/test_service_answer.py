@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
-from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState, ShownAvailability
+from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
 
@@ -34,7 +35,7 @@ def test_an_answer_of_the_contract():
     "availability",
     {
         "nothing": None,
-        "an older service": {"kind": "fresh", "node": "a", "reason": "free"},
+        "an older service": {"state": "free", "node": "a", "reason": "free"},
         "another state": {**NEEDS_NODE, "state": "soon"},
         "no state": {**NEEDS_NODE, "state": ["free"]},
         "no sentence": {**NEEDS_NODE, "sentence": None},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dra_spawner.spawner.availability.shown import AvailabilityState, ShownAvailability, wait_text
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.spawner.availability.shown import ShownAvailability, wait_text
 from tests.all_of_them import all_of_them
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
@@ -16,7 +16,7 @@ from tests.examples import example_count
 NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=30)
 WARM = {
-    "kind": "warm",
+    "state": "ready",
     "node": "node-a",
     "reason": "warm on node node-a",
     "claims": {"gpu": "placeholder-1-gpu"},
@@ -29,35 +29,35 @@ def read(answer, entries=("gpu",)):
 
 
 CLAIMS = {"gpu": "placeholder-1-gpu"}
-IN_SECONDS = {"kind": "warm", "claims": {"gpu": "p.x"}, "until": SOON.timestamp()}
+IN_SECONDS = {"state": "ready", "claims": {"gpu": "p.x"}, "until": SOON.timestamp()}
 
 
 @all_of_them(
     "answer, expected",
     {
-        "warm": (WARM, PlacementAnswer(PlacementKind.WARM, "node-a", "warm on node node-a", CLAIMS, SOON)),
-        "in seconds": (IN_SECONDS, PlacementAnswer(PlacementKind.WARM, claims={"gpu": "p.x"}, until=SOON)),
+        "warm": (WARM, PlacementAnswer(AvailabilityState.READY, "node-a", "warm on node node-a", CLAIMS, SOON)),
+        "in seconds": (IN_SECONDS, PlacementAnswer(AvailabilityState.READY, claims={"gpu": "p.x"}, until=SOON)),
         "warm without devices": (
-            {"kind": "warm", "node": "n", "claims": {}, "until": None},
-            PlacementAnswer(PlacementKind.WARM, "n"),
+            {"state": "ready", "node": "n", "claims": {}, "until": None},
+            PlacementAnswer(AvailabilityState.READY, "n"),
         ),
         "after a placeholder": (
-            {**WARM, "kind": "after-placeholder", "after": "placeholder-1"},
+            {**WARM, "state": "after-placeholder", "after": "placeholder-1"},
             PlacementAnswer(
-                PlacementKind.AFTER_PLACEHOLDER, "node-a", "warm on node node-a", CLAIMS, SOON, "placeholder-1"
+                AvailabilityState.AFTER_PLACEHOLDER, "node-a", "warm on node node-a", CLAIMS, SOON, "placeholder-1"
             ),
         ),
-        "fresh": ({"kind": "fresh", "node": "n", "more": [1]}, PlacementAnswer(PlacementKind.FRESH, "n")),
-        "preempt": ({"kind": "preempt", "node": None}, PlacementAnswer(PlacementKind.PREEMPTED)),
+        "fresh": ({"state": "free", "node": "n", "more": [1]}, PlacementAnswer(AvailabilityState.FREE, "n")),
+        "preempt": ({"state": "after-preemption", "node": None}, PlacementAnswer(AvailabilityState.AFTER_PREEMPTION)),
         "a reason is one printable line": (
-            {"kind": "scale-up", "reason": " no\nroom\x1b[31m. "},
-            PlacementAnswer(PlacementKind.SCALE_UP, reason="no room [31m"),
+            {"state": "waits", "reason": " no\nroom\x1b[31m. "},
+            PlacementAnswer(AvailabilityState.WAITS, reason="no room [31m"),
         ),
         "a reason is short": (
-            {"kind": "never", "reason": "x" * 1000},
-            PlacementAnswer(PlacementKind.NEVER, reason="x" * 299 + "…"),
+            {"state": "never", "reason": "x" * 1000},
+            PlacementAnswer(AvailabilityState.NEVER, reason="x" * 299 + "…"),
         ),
-        "no reason": ({"kind": "fresh", "reason": 7}, PlacementAnswer(PlacementKind.FRESH)),
+        "no reason": ({"state": "free", "reason": 7}, PlacementAnswer(AvailabilityState.FREE)),
     },
 )
 def test_answers(answer, expected):
@@ -71,14 +71,16 @@ def test_answers(answer, expected):
         [],
         "warm",
         {},
-        {"kind": "hot"},
-        {"kind": ["warm"]},
-        {"kind": "fresh", "node": "../secrets"},
-        {"kind": "fresh", "node": "Node_A"},
-        {"kind": "fresh", "node": "n" * 254},
-        {"kind": "fresh", "node": 7},
-        {"kind": "fresh", "node": "a\n"},
-        {**WARM, "kind": "fresh"},
+        {"state": "hot"},
+        {"state": ["warm"]},
+        {"state": "warm"},
+        {"kind": "fresh"},
+        {"state": "free", "node": "../secrets"},
+        {"state": "free", "node": "Node_A"},
+        {"state": "free", "node": "n" * 254},
+        {"state": "free", "node": 7},
+        {"state": "free", "node": "a\n"},
+        {**WARM, "state": "free"},
         {**WARM, "claims": ["placeholder-1-gpu"]},
         {**WARM, "claims": {"gpu": "a/b"}},
         {**WARM, "claims": {"gpu": ""}},
@@ -88,13 +90,13 @@ def test_answers(answer, expected):
         {**WARM, "claims": {"gpu": "x", "nic": "y"}},
         {**WARM, "gates": ["hub.jupyter.org/handover"]},
         {**WARM, "gates": "hub.jupyter.org/handover"},
-        {"kind": "fresh", "gates": ["hub.jupyter.org/handover"]},
-        {**WARM, "kind": "after-placeholder"},
+        {"state": "free", "gates": ["hub.jupyter.org/handover"]},
+        {**WARM, "state": "after-placeholder"},
         {**WARM, "after": "placeholder-1"},
-        {"kind": "after-placeholder", "after": "placeholder-1"},
-        {**WARM, "kind": "after-placeholder", "after": "p" * 64},
-        {**WARM, "kind": "after-placeholder", "after": "P_1"},
-        {**WARM, "kind": "after-placeholder", "after": {"name": "placeholder-1"}},
+        {"state": "after-placeholder", "after": "placeholder-1"},
+        {**WARM, "state": "after-placeholder", "after": "p" * 64},
+        {**WARM, "state": "after-placeholder", "after": "P_1"},
+        {**WARM, "state": "after-placeholder", "after": {"name": "placeholder-1"}},
         {**WARM, "until": None},
         {**WARM, "until": "soon"},
         {**WARM, "until": True},
@@ -127,7 +129,7 @@ def test_a_reservation_holds_until_shortly_before_its_end():
     assert answer.holds(SOON - timedelta(seconds=2.1))
     assert not answer.holds(SOON - timedelta(seconds=2))
     assert not answer.holds(SOON + timedelta(days=1))
-    assert read({"kind": "fresh"}).holds(SOON + timedelta(days=1))
+    assert read({"state": "free"}).holds(SOON + timedelta(days=1))
 
 
 EXAMPLES = 100

@@ -41,8 +41,8 @@ def refuses(terms):
 @all_of_them(
     "answer, claims",
     {
-        "fresh": ({"kind": "fresh", "node": "node-a"}, {"gpu": GPU}),
-        "no devices": ({"kind": "fresh", "node": ""}, {}),
+        "fresh": ({"state": "free", "node": "node-a"}, {"gpu": GPU}),
+        "no devices": ({"state": "free", "node": ""}, {}),
         "invalid": ({"kind": "nonsense"}, {"gpu": GPU}),
         "on hold": (None, {"gpu": GPU}),
     },

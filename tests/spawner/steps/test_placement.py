@@ -92,7 +92,7 @@ async def test_a_service_gets_the_definition_of_an_unknown_shape(nowhere, servic
     async def answer(question):
         if "definition" not in question:
             return web.json_response({"kind": "unknown", "message": "The hub does not publish this shape."}, status=404)
-        return {"kind": "scale-up"}
+        return {"state": "waits"}
 
     service.answer = answer
     nowhere.spawner_config.device_claims = {"gpu": GPU}
@@ -109,7 +109,7 @@ async def test_a_service_gets_the_definition_of_an_unknown_shape(nowhere, servic
 
 async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere, service):
     async def answer(question):
-        return {"kind": "fresh"} if "definition" in question else web.json_response({"kind": "unknown"}, status=404)
+        return {"state": "free"} if "definition" in question else web.json_response({"kind": "unknown"}, status=404)
 
     service.answer = answer
     nowhere.spawner_config.device_claims = {"gpu": {**GPU, "optional": True}}
@@ -122,7 +122,7 @@ async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere
 
 
 async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere, service):
-    service.always({"kind": "fresh", "node": "node-a"})
+    service.always({"state": "free", "node": "node-a"})
     zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     nowhere.spawner_config.node_affinity_required = [zone]
     nowhere.spawner_config.node_affinity_preferred = [{"weight": 5, "preference": zone}]
@@ -147,7 +147,7 @@ async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere,
 
 
 async def test_gates_of_a_profile_stay(nowhere, service):
-    service.always({"kind": "fresh", "node": "node-a"})
+    service.always({"state": "free", "node": "node-a"})
     nowhere.spawner_config.extra_pod_config = {"schedulingGates": [{"name": "example.com/quota"}]}
     _, before, after = await placed(nowhere)
     assert before["spec"]["schedulingGates"] == after["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
@@ -156,10 +156,10 @@ async def test_gates_of_a_profile_stay(nowhere, service):
 @all_of_them(
     "answer, sentences",
     [
-        ({"kind": "warm", "node": "node-a"}, ["CPU and memory were reserved for you on node node-a."]),
-        ({"kind": "preempt", "node": "node-a"}, ["Devices are being freed for this server on node node-a."]),
-        ({"kind": "scale-up"}, ["No node has enough free capacity for this server now. The server starts when a node has."]),
-        ({"kind": "fresh", "reason": "free"}, []),
+        ({"state": "ready", "node": "node-a"}, ["CPU and memory were reserved for you on node node-a."]),
+        ({"state": "after-preemption", "node": "node-a", "sentence": "It is freed."}, ["It is freed."]),
+        ({"state": "waits", "sentence": "All are in use. One\nmust end."}, ["All are in use. One must end."]),
+        ({"state": "free", "reason": "free"}, []),
     ],
 )  # fmt: skip
 async def test_sentences_for_the_user(nowhere, service, answer, sentences):
@@ -169,14 +169,17 @@ async def test_sentences_for_the_user(nowhere, service, answer, sentences):
     assert required(after) == {"nodeSelectorTerms": [{"matchExpressions": [READY]}]}
 
 
+NEVER = "It can never start: it asks for more memory or processors than any machine has."
+
+
 @pytest.mark.promise("A server that can never run is refused at once, with the reason.")
 async def test_never_is_refused_at_once_with_the_reason(nowhere, service):
-    service.always({"kind": "never", "reason": "no node of this cluster can run it: too much CPU (3 nodes)"})
+    service.always(
+        {"state": "never", "sentence": NEVER, "reason": "no node of this cluster can run it: too much CPU (3 nodes)"}
+    )
     with pytest.raises(SpawnRefused) as refused:
         await placed(nowhere)
-    assert refused.value.jupyterhub_message == (
-        "This server can never start here: no node of this cluster can run it: too much CPU (3 nodes)."
-    )
+    assert refused.value.jupyterhub_message == NEVER, "the reason with its nodes is for the log"
     assert refused.value.status_code == 400
 
 
@@ -199,7 +202,7 @@ NONSENSE = {
     "no JSON": web.Response(text="<html>"),
     "a list": web.json_response([]),
     "deep": web.Response(text="[" * 60_000),
-    "too much": web.Response(text=" " * 2**17 + '{"kind": "fresh"}'),
+    "too much": web.Response(text=" " * 2**17 + '{"state": "free"}'),
     "binary": web.Response(body=b"\xff\xfe\x00"),
     "500": web.json_response({"message": "oh"}, status=500),
     "503 of a standby": web.json_response({"status": 503, "message": "This replica does not lead."}, status=503),
@@ -207,12 +210,12 @@ NONSENSE = {
     "404": web.json_response({"kind": "unknown", "status": 404, "message": "not published"}, status=404),
     "401": web.json_response({"message": 7}, status=401),
     "elsewhere": web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}),
-    "another's claim, path": web.json_response({"kind": "warm", "claims": {"gpu": "../../x"}, "until": 1}),
-    "an unknown entry": web.json_response({"kind": "warm", "claims": {"nic": "x"}, "until": 1}),
+    "another's claim, path": web.json_response({"state": "ready", "claims": {"gpu": "../../x"}, "until": 1}),
+    "an unknown entry": web.json_response({"state": "ready", "claims": {"nic": "x"}, "until": 1}),
     "an older service's gate": web.json_response(
-        {"kind": "warm", "claims": {"gpu": "x"}, "until": 1, "gates": ["hub.jupyter.org/handover"]}
+        {"state": "ready", "claims": {"gpu": "x"}, "until": 1, "gates": ["hub.jupyter.org/handover"]}
     ),
-    "a node of markup": web.json_response({"kind": "fresh", "node": "<b>"}),
+    "a node of markup": web.json_response({"state": "free", "node": "<b>"}),
 }
 
 

@@ -1,0 +1,40 @@
+"""Texts about how soon a server runs, for its user: a label and a sentence of each state. No words of Kubernetes."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from dra_spawner.placeholders.availability_state import AvailabilityState
+
+__all__ = ["LABELS", "SENTENCES"]
+
+_NEW_MACHINE: Final = "It starts as soon as another machine is added and ready."
+
+#: A few words beside a choice.
+LABELS: Final = MappingProxyType(
+    {
+        AvailabilityState.READY: "ready",
+        AvailabilityState.FREE: "free now",
+        AvailabilityState.AFTER_PLACEHOLDER: "free now",
+        AvailabilityState.AFTER_PREEMPTION: "free in a moment",
+        AvailabilityState.WAITS: "waits",
+        AvailabilityState.NEEDS_NODE: "needs a new node",
+        AvailabilityState.WHEN_STOPPED: "when another server stops",
+        AvailabilityState.NEVER: "never",
+        AvailabilityState.UNKNOWN: "not known",
+    }
+)
+#: Sentences of states that need no cause; the others have theirs from `dra_spawner.simulator.refusal_text`.
+SENTENCES: Final = MappingProxyType(
+    {
+        AvailabilityState.READY: "It starts within seconds, as everything is prepared for it.",
+        AvailabilityState.FREE: "It starts now, as everything that it needs is free.",
+        AvailabilityState.AFTER_PLACEHOLDER: "It starts now, as everything that it needs is free.",
+        AvailabilityState.AFTER_PREEMPTION: (
+            "It starts in a moment, after capacity that is kept in reserve is freed for it."
+        ),
+        AvailabilityState.NEEDS_NODE: _NEW_MACHINE,
+        AvailabilityState.UNKNOWN: "It is not known at present when it starts.",
+    }
+)
