@@ -22,7 +22,8 @@ from dra_spawner.doctor.rules.settings import doubled_settings
 from dra_spawner.owned_tasks import run_again
 from dra_spawner.project_links import where
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.availability.handler import serve_availability
+from dra_spawner.spawner.configuration_problems import configuration_problems
+from dra_spawner.spawner.hub_addresses import serve_availability, serve_devices
 from dra_spawner.spawner.hub_class import (
     asks_for_devices,
     class_problem,
@@ -32,10 +33,8 @@ from dra_spawner.spawner.hub_class import (
     without_code_of_others,
 )
 from dra_spawner.spawner.hub_wide import hub_wide, in_background, retry_until_done
-from dra_spawner.spawner.my_devices.handler import serve_devices
 from dra_spawner.spawner.placement.service import is_configured
-from dra_spawner.spawner.sample_users import SampleSpawners
-from dra_spawner.spawner.shape_publication import ShapePublication
+from dra_spawner.spawner.profile_check import begin_checking
 from dra_spawner.versions import Z2JH, installed_problems, minor_version, version_problem
 
 #: Seconds between looks for the hub's web application; they make no requests.
@@ -122,7 +121,7 @@ def begin(hub: JupyterHub) -> None:
         hub.log.info("%s is based on KubeSpawner, and has devices as if it were class %s(DRASpawner)", name, name)
     try:
         spawner = settings_spawner(hub)
-        problems = spawner.configuration_problems()
+        problems = configuration_problems(spawner)
     except TraitError as error:
         hub.log.critical("The hub ends because of a wrong setting of its spawner: %s", error)
         sys.exit(1)
@@ -137,7 +136,7 @@ def begin(hub: JupyterHub) -> None:
         sys.exit(1)
     _go_on(hub, "look for objects that an earlier hub has left", spawner.begin_sweeping)
     # In the background: the hub's start does not wait for the cluster.
-    _go_on(hub, "check the device profiles against the cluster", spawner.begin_checking)
+    _go_on(hub, "check the device profiles against the cluster", partial(begin_checking, spawner))
     # Pages and servers of before a restart of the hub ask again.
     in_background(retry_until_done(_serves_devices, "serve servers their devices", hub.log), "serving of devices")
     if is_configured(spawner.placeholder_service):
@@ -171,6 +170,10 @@ def _asks_for_devices(config: Config) -> bool:
 
 async def _publish(hub: JupyterHub, spawner: DRASpawner) -> None:
     """Publish the shapes of all choices, from when the hub can create spawners of users."""
+    # Imported here, as a hub without the service publishes none.
+    from dra_spawner.spawner.sample_users import SampleSpawners
+    from dra_spawner.spawner.shape_publication import ShapePublication
+
     while getattr(hub, "tornado_application", None) is None:  # noqa: ASYNC110 - the hub has no event
         await asyncio.sleep(_LOOK_SECONDS)
     await ShapePublication(spawner, SampleSpawners(hub.tornado_settings).new).run()

@@ -19,7 +19,6 @@ from dra_spawner.dra.cel import (
     CelUnsupportedError,
     compile_selector,
 )
-from dra_spawner.dra.cel.influences import attributes_that_matter
 from dra_spawner.dra.devices import DeviceDescription
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.visibility import Visibility
@@ -53,6 +52,9 @@ class DeviceFilter:
     """Attributes that can change a verdict, see :class:`~dra_spawner.dra.visibility.Visibility`."""
 
     def __init__(self, cache: SelectorCache, expressions: tuple[str, ...]) -> None:
+        # Imported here, as a hub without expressions needs no parser.
+        from dra_spawner.dra.cel.influences import attributes_that_matter
+
         self._cache = cache
         self._expressions = expressions
         seen = [attributes_that_matter(expression) for expression in expressions]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from dra_spawner.dra.cel.influences import OWN_DOMAIN
+from dra_spawner.dra.cel.device import OWN_DOMAIN
 from dra_spawner.dra.devices import DeviceDescription
 
 __all__ = ["Visibility", "published_names"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from dra_spawner.dra.cel.influences import OWN_DOMAIN
+from dra_spawner.dra.cel.device import OWN_DOMAIN
 from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
 from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.selectors import SelectorCache, SelectorFailure

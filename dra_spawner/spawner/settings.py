@@ -13,11 +13,7 @@ from traitlets import Bool, Bunch, Dict, Enum, Float, Integer, List, TraitError,
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.profiles import profile_list_problems
 from dra_spawner.profiles.common_options import with_common_options
-from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
-from dra_spawner.profiles.problems import Problem, ProfileError
-from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
 from dra_spawner.spawner.idle_servers import SHORTEST_SECONDS
 
@@ -308,21 +304,6 @@ class SpawnerSettings(KubeSpawner):
     def configured_profiles(self) -> Any:
         """The static list of profiles with the common options; a function as it is configured."""
         return with_common_options(self.profile_list, self.common_profile_options)
-
-    def configuration_problems(self) -> list[Problem]:
-        """Return the problems of the static configuration of devices, VLANs and profiles."""
-        profiles = self.configured_profiles
-        problems = profile_list_problems(profiles, self.device_claims, known_traits=self.trait_names())
-        # These profiles must be valid.
-        intel_gas = [] if problems else intel_gas_problems(profiles, self.intel_gas)
-        return [*problems, *intel_gas, *self._vlan_problems()]
-
-    def _vlan_problems(self) -> list[Problem]:
-        try:
-            parse_vlan_policy(self.vlans)
-        except ProfileError as error:
-            return list(error.problems)
-        return []
 
     # For the steps of a start
 

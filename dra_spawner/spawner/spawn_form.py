@@ -17,7 +17,6 @@ from traitlets import default, observe
 
 from dra_spawner.profiles import UnreadName, form_fields_problem, free_text_problems, user_options_problem
 from dra_spawner.profiles.common_options import with_common_options
-from dra_spawner.profiles.drivers.registry import share_enforcements
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
 from dra_spawner.profiles.offers import DeviceCatalog
@@ -25,7 +24,7 @@ from dra_spawner.profiles.profile_names import profile_name_problems
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView, availability_client
 from dra_spawner.spawner.availability.form_choices import FormChoices, form_choices
 from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form
-from dra_spawner.spawner.availability.handler import ADDRESS, serve_availability
+from dra_spawner.spawner.hub_addresses import AVAILABILITY, serve_availability
 from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, wrong_profile_sentence
@@ -111,7 +110,7 @@ class SpawnForm(SpawnerSettings):
 
     def _availability_address(self) -> str:
         server = {"user": self.user.name, "server": self.name or ""}
-        return url_concat(url_path_join(self.hub.base_url, ADDRESS), server)
+        return url_concat(url_path_join(self.hub.base_url, AVAILABILITY), server)
 
     def _valid_user_options(self, profiles: Any) -> dict[str, Any]:
         """Return the last options; empty if they are no longer valid."""
@@ -168,6 +167,9 @@ class SpawnForm(SpawnerSettings):
             facts = catalog.facts if catalog.is_known else None
 
             def sentences(claim: Any) -> list[str]:
+                # Imported here, as only claims are asked of drivers.
+                from dra_spawner.profiles.drivers.registry import share_enforcements
+
                 return [share.sentence for share in share_enforcements(claim, facts).values()]
 
             texts = FormTexts(self.form_shows_amounts, sentences if self.form_shows_enforcement else None)

@@ -35,11 +35,9 @@ from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.start_page import StartPage
 from dra_spawner.spawner.steps import STEPS, Attempt, CreationOutcome, Retry, Step
 from dra_spawner.spawner.steps.attempt import OptionalDevicesUnavailable
-from dra_spawner.spawner.steps.cluster_check import begin_checking
 from dra_spawner.spawner.steps.pod_failures import PodCannotRun
 from dra_spawner.spawner.steps.pod_watch import PodWatch, pod_of
 from dra_spawner.spawner.steps.second_pod import plan_second_pod
-from dra_spawner.spawner.steps.vlan import begin_sweeping_vlans
 
 #: Seconds between checks of the reflector for a terminating pod; they make no requests.
 _POD_LOOK_SECONDS = 0.1
@@ -289,11 +287,11 @@ class DRASpawner(StartPage):
 
     # Once in a hub
 
-    def begin_checking(self) -> None:
-        """Check all profiles against the cluster, in the background."""
-        begin_checking(self)
-
     def begin_sweeping(self) -> None:
         """Begin the sweep in the background, once for the hub or for its namespace."""
-        begin_sweeping_vlans(self)
+        if self.vlans:
+            # Imported here, as few hubs have VLANs.
+            from dra_spawner.spawner.steps.vlan import begin_sweeping_vlans
+
+            begin_sweeping_vlans(self)
         begin_sweeping(self)

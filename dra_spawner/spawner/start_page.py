@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from jupyterhub.utils import url_escape_path, url_path_join
@@ -26,14 +26,11 @@ from dra_spawner.kube.pod_ends import (
 from dra_spawner.placeholders.planner.shapes import device_classes
 from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.ended_pods import EndedPodsReflector
-from dra_spawner.spawner.hub_handlers import running_hub
+from dra_spawner.spawner.hub_addresses import serve_devices
 from dra_spawner.spawner.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.idle_servers import has_devices
-from dra_spawner.spawner.my_devices.handler import serve_devices
-from dra_spawner.spawner.my_devices.own_devices import OwnDevices
-from dra_spawner.spawner.my_devices.reader import read_own_devices
+from dra_spawner.spawner.running_hub import running_hub
 from dra_spawner.spawner.server_record import ServerRecord
-from dra_spawner.spawner.smaller_choice import SmallerChoice, free_smaller_choice
 from dra_spawner.spawner.spawn_form import SpawnForm
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.start_messages import StartMessages
@@ -42,6 +39,10 @@ from dra_spawner.spawner.steps import Attempt
 from dra_spawner.spawner.steps.pod_watch import PodWatch
 from dra_spawner.spawner.user_pages.failure import failure_html
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
+
+if TYPE_CHECKING:
+    from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+    from dra_spawner.spawner.smaller_choice import SmallerChoice
 
 __all__ = ["StartPage"]
 
@@ -178,6 +179,10 @@ class StartPage(SpawnForm):
         return await self._own_devices.get(_OWN_DEVICES_SECONDS) if self._own_pod() else None
 
     async def _read_own_devices(self) -> OwnDevices:
+        # Imported here, as few servers ask.
+        from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+        from dra_spawner.spawner.my_devices.reader import read_own_devices
+
         pod = self._own_pod()
         return await read_own_devices(self.kubernetes, pod) if pod else OwnDevices()
 
@@ -277,6 +282,9 @@ class StartPage(SpawnForm):
 
     def begin_search_for_smaller(self) -> asyncio.Task[SmallerChoice | None]:
         """Begin to look for something smaller that is free."""
+        # Imported here, as most starts succeed.
+        from dra_spawner.spawner.smaller_choice import free_smaller_choice
+
         watch = self.attempt.step(PodWatch)
         return in_background(
             free_smaller_choice(self, self.attempt.plan.specs, watch.seen), "search for a smaller choice"

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, referenced_attributes
+from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector
 from dra_spawner.dra.cel.influences import attributes_that_matter
+from dra_spawner.dra.cel.references import referenced_attributes
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity
 from tests.adversary.cpu_limit import cpu_limit

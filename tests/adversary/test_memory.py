@@ -18,7 +18,7 @@ from dra_spawner.placeholders.planner import cluster_index as known_module
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.shape_definition import definition_of
+from dra_spawner.placeholders.planner.shapes import definition_of
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.service import stale_nodes
 from dra_spawner.service.http import hub_login

@@ -7,7 +7,8 @@ from random import Random
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.planner.shape_definition import DefinitionError, definition_of, shape_from
+from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
+from dra_spawner.placeholders.planner.shapes import definition_of
 from tests.adversary.hostile_requests import DEFINITION, hostile_question
 from tests.adversary.hostile_values import spoiled
 from tests.cluster.under_test import ClusterUnderTest

@@ -16,6 +16,7 @@ from traitlets.config import Config
 from dra_spawner.check.check_command import CheckOptions, run_check
 from dra_spawner.hub import settings_spawner
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.configuration_problems import configuration_problems
 from tests.all_of_them import all_of_them
 from tests.cluster.control_plane import write_kubeconfig
 from tests.spawner.hub_side import kubernetes_of
@@ -48,7 +49,7 @@ def problems_of_the_hub(values: Any) -> set[str]:
     """Problems that the hub logs at its start, before it ends."""
     settings = {"profile_list": values["singleuser"]["profileList"]}
     hub: Any = SimpleNamespace(config=Config(DRASpawner=settings), base_url="/", spawner_class=DRASpawner)
-    return {each.message for each in settings_spawner(hub).configuration_problems()}
+    return {each.message for each in configuration_problems(settings_spawner(hub))}
 
 
 @all_of_them(

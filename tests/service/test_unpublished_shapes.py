@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.shape_definition import definition_of
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.shapes import Shape, definition_of
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole

@@ -7,6 +7,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.configuration_problems import configuration_problems
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.all_of_them import all_of_them
 
@@ -154,7 +155,7 @@ async def test_admin_access_is_for_administrators_of_the_hub(nowhere):
     with pytest.raises(SpawnRefused, match="only administrators of this hub") as caught:
         await manifest(eve.spawner, profile="all")
     assert caught.value.status_code == 403
-    assert ada.spawner.configuration_problems() == []
+    assert configuration_problems(ada.spawner) == []
 
 
 @pytest.mark.promise("Without claims, a pod is KubeSpawner's own.")

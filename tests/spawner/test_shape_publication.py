@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dra_spawner.placeholders.planner.published_shapes import published_config_map, read_config_map
+from dra_spawner.spawner.configuration_problems import configuration_problems
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.sample_users import SampleSpawners
 from dra_spawner.spawner.shape_publication import published_shapes
@@ -115,10 +116,10 @@ async def test_common_options_are_those_of_each_profile(nowhere):
     assert not any("torch" in name for name in found.shapes if name.startswith("own"))
     assert found.shapes["gpu/image=torch"] == await shape_of_user(nowhere, profile="gpu", image="torch")
     spawner = nowhere.user("ada").spawner
-    assert spawner.configuration_problems() == []
+    assert configuration_problems(spawner) == []
     assert "profile-option-own--memory" in await spawner.get_options_form()
     spawner.common_profile_options = {"memory": {"choices": {"x": {"kubespawner_override": {"device_claims": 5}}}}}
-    assert {found.path for found in spawner.configuration_problems()} == {
+    assert {found.path for found in configuration_problems(spawner)} == {
         f"profile_list[{number}].profile_options.memory.choices.x.kubespawner_override.device_claims"
         for number in (0, 1)
     }

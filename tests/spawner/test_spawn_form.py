@@ -145,7 +145,7 @@ async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, m
     nowhere.spawner_config.profile_list = [profile("12Gi", choices=None), profile(slug="other", default=True)]
     spawner = nowhere.user("ada").spawner
     monkeypatch.setattr(
-        "dra_spawner.spawner.spawn_form.share_enforcements",
+        "dra_spawner.profiles.drivers.registry.share_enforcements",
         lambda claim, facts: {"gpu": type("Share", (), {"sentence": f"Shared as {hostile}."})},
     )
     spawner.user_options = {"profile": "other", "memory": hostile}

@@ -17,7 +17,6 @@ from dra_spawner.dra.cel.errors import (
     CelUnsupportedError,
 )
 from dra_spawner.dra.cel.literals import cel_string_literal
-from dra_spawner.dra.cel.references import Collection, Reference, referenced_attributes
 from dra_spawner.dra.cel.selector import MAX_EXPRESSION_BYTES, Selector, compile_selector
 from dra_spawner.dra.cel.semver import Semver, SemverError
 
@@ -30,12 +29,9 @@ __all__ = [
     "CelRuntimeError",
     "CelTooComplexError",
     "CelUnsupportedError",
-    "Collection",
-    "Reference",
     "Selector",
     "Semver",
     "SemverError",
     "cel_string_literal",
     "compile_selector",
-    "referenced_attributes",
 ]

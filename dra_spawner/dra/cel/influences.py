@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
 
+from dra_spawner.dra.cel.device import OWN_DOMAIN
 from dra_spawner.dra.cel.errors import CelCompileError
 from dra_spawner.dra.cel.nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
 from dra_spawner.dra.cel.parser import parse
 
-__all__ = ["OWN_DOMAIN", "attributes_that_matter"]
-
-OWN_DOMAIN: Final = "device.driver"
-"""Stands for the domain of the device's own driver, where an expression says ``device.attributes[device.driver]``."""
+__all__ = ["attributes_that_matter"]
 
 _Path = tuple[str | None, ...]
 """Keys from the device on; None is one that is computed."""

@@ -1,28 +1,27 @@
-"""Selectors: the expressions of requests and device classes."""
+"""Selectors: the expressions of requests and device classes.
+
+The compiler is imported with the first expression: it is the largest part of this package, and a hub without
+expressions does without it.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dra_spawner.dra.cel.budget import MAX_STEPS
-from dra_spawner.dra.cel.cel_types import ANY, BOOL, DYN
-from dra_spawner.dra.cel.checker import check
-from dra_spawner.dra.cel.closures import Locals
-from dra_spawner.dra.cel.compiler import Program, compile_checked
-from dra_spawner.dra.cel.cost import COST_LIMIT
 from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.cel.errors import (
     CelBudgetExceeded,
     CelCompileError,
     CelRuntimeError,
-    CelTooComplexError,
     CelUnsupportedError,
 )
-from dra_spawner.dra.cel.estimate import estimate_cost
-from dra_spawner.dra.cel.parser import parse
-from dra_spawner.dra.cel.validators import validate
 from dra_spawner.dra.cel.values import type_name
+
+if TYPE_CHECKING:
+    from dra_spawner.dra.cel.closures import Locals
+    from dra_spawner.dra.cel.compiler import Program
 
 __all__ = ["MAX_EXPRESSION_BYTES", "Selector", "compile_selector"]
 
@@ -111,17 +110,11 @@ def _compile(expression: str, list_attributes: bool) -> Selector:
         raise CelCompileError("the expression is not Unicode text", error.start + 1) from None
     if size > MAX_EXPRESSION_BYTES:
         raise CelCompileError(f"the expression is too long: {size} bytes, at most {MAX_EXPRESSION_BYTES}")
+    # Imported here: see the module's docstring.
+    from dra_spawner.dra.cel.compilation import compile_program
+
     try:
-        root = parse(expression)
-        checked = check(root, expression, list_attributes=list_attributes)
-        validate(checked, expression)
-        accepted = (BOOL, ANY, DYN) if list_attributes else (BOOL, ANY)
-        if checked.type_of_result not in accepted:
-            kind = str(checked.type_of_result).replace("any", "google.protobuf.Any")
-            raise CelCompileError(f"must evaluate to bool or the unknown type, not {kind}")
-        estimate = estimate_cost(checked)
-        if estimate > COST_LIMIT:
-            raise CelTooComplexError(estimate)
-        return Selector(expression, compile_checked(checked), list_attributes)
+        program = compile_program(expression, list_attributes=list_attributes)
+        return Selector(expression, program, list_attributes)
     except RecursionError:
         raise CelUnsupportedError("nesting this deep is not supported here") from None

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner import names
 from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.json_types import JsonObject
-from dra_spawner.simulator.pods import Pod
+
+if TYPE_CHECKING:  # a hub adds conditions to manifests, without the simulator
+    from dra_spawner.simulator.pods import Pod
 
 __all__ = [
     "drain_mark",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, is_size, wrong_sizes
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.hypothetical_pods import bare_pod, kind_of, simulated_placeholder, simulated_user
-from dra_spawner.placeholders.planner.shapes import NODE_FIELDS, Shape, canonical, shape_id
+from dra_spawner.placeholders.planner.shapes import NODE_FIELDS, Shape, shape_id
 
 __all__ = [
     "CONTAINER_FIELDS",
@@ -19,7 +19,6 @@ __all__ = [
     "NODE_FIELDS_OF_SHAPES",
     "PARTS",
     "DefinitionError",
-    "definition_of",
     "read_definition",
     "shape_from",
 ]
@@ -36,12 +35,6 @@ CONTAINER_FIELDS: Final = frozenset(("requests", "init", "sidecar", "claims"))
 
 class DefinitionError(ValueError):
     """Raised for an invalid definition; the message says what is wrong."""
-
-
-def definition_of(shape: Shape) -> str:
-    """The definition as text, equal for equal shapes; without images."""
-    parts = {"claims": shape.claims, "containers": shape.containers, "node_fields": shape.node_fields}
-    return canonical(parts)
 
 
 def read_definition(text: str, expected: str) -> Shape:

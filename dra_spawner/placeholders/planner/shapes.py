@@ -108,6 +108,11 @@ def shape_id(claims: Mapping[str, JsonObject], containers: Sequence[JsonObject],
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def definition_of(shape: Shape) -> str:
+    """The definition of a shape as text, equal for equal shapes; without images. `shape_definition` reads it."""
+    return canonical({"claims": shape.claims, "containers": shape.containers, "node_fields": shape.node_fields})
+
+
 def _container(container: Mapping[str, Any], is_init: bool) -> JsonObject:
     resources = container.get("resources") or {}
     # A limit is also the request where no request is given.

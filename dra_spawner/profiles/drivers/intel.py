@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dra_spawner import names
-from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
+from dra_spawner.dra.cel.errors import CelCompileError
+from dra_spawner.dra.cel.references import Collection, referenced_attributes
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES

@@ -18,13 +18,11 @@ from tornado.web import HTTPError
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormChoices
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
-from dra_spawner.spawner.hub_handlers import QuietHandler, serve_in_hub
+from dra_spawner.spawner.hub_handlers import QuietHandler
 from dra_spawner.spawner.hub_wide import hub_wide
 
-__all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availability"]
+__all__ = ["AvailabilityHandler", "HasAvailability"]
 
-#: Below the hub's prefix.
-ADDRESS: Final = "dra-spawner/availability"
 _WAIT_SECONDS: Final = 1.0
 #: As many as the script sends.
 _MAX_NAMES: Final = 32
@@ -104,8 +102,3 @@ def _encoded_choices(form: FormChoices, view: AvailabilityView) -> str:
         if len(known) > _MAX_ENCODED:
             known.popitem(last=False)
     return known[key]
-
-
-def serve_availability() -> bool:
-    """Add the handler to the hub that runs in this process, once; returns whether it has a web application yet."""
-    return serve_in_hub(ADDRESS, AvailabilityHandler)

@@ -7,11 +7,9 @@ import json
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner import names
-from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.dra.explanation import Assessment, assess
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
@@ -19,6 +17,9 @@ from dra_spawner.profiles.extended_resources import of_pod
 from dra_spawner.simulator.refusal_text import CLOSED, DRAINED
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
 from dra_spawner.spawner.objects.standing_objects import MAX_PODS_OF_A_CLAIM
+
+if TYPE_CHECKING:
+    from dra_spawner.dra.explanation import Assessment
 
 #: Limits of the search for an explanation.
 _EXPLAIN_SECONDS = 3.0
@@ -189,6 +190,9 @@ async def assess_within_limits(
     cordoned
         Whether cordoned nodes are searched, too.
     """
+    # Imported here, as most pods wait for nothing: the allocator and its search.
+    from dra_spawner.dra.budget import SearchBudget
+    from dra_spawner.dra.explanation import assess
 
     def search() -> Assessment:
         # From here: a busy machine may have no thread for it at once.

@@ -13,13 +13,11 @@ from jupyterhub.user import User
 from tornado.web import HTTPError
 
 from dra_spawner.kube.api import KubernetesError
-from dra_spawner.spawner.hub_handlers import QuietHandler, serve_in_hub
+from dra_spawner.spawner.hub_handlers import QuietHandler
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
 
-__all__ = ["ADDRESS", "DevicesHandler", "KnowsOwnDevices", "serve_devices"]
+__all__ = ["DevicesHandler", "KnowsOwnDevices"]
 
-#: Below the hub's prefix.
-ADDRESS: Final = "dra-spawner/devices"
 #: The right of a server's own token, for that server.
 _ACCESS: Final = "access:servers"
 _WAIT_SECONDS: Final = 3.0
@@ -92,8 +90,3 @@ class DevicesHandler(QuietHandler, APIHandler):
         if not isinstance(access, dict) or set(access) != {"server"} or len(access["server"]) != 1:
             return ""
         return str(next(iter(access["server"])))
-
-
-def serve_devices() -> bool:
-    """Add the handler to the hub that runs in this process, once; returns whether it has a web application yet."""
-    return serve_in_hub(ADDRESS, DevicesHandler)

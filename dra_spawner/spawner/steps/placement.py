@@ -12,9 +12,7 @@ from dra_spawner.dra.preparation import PreparedFor, prepared_for
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.shape_definition import definition_of
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.profiles.drivers import drivers_prepare_for
+from dra_spawner.placeholders.planner.shapes import Shape, definition_of
 from dra_spawner.spawner.clean_up import remove
 from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects
 from dra_spawner.spawner.placement.answer import PlacementAnswer
@@ -161,6 +159,9 @@ class ServicePlacement(Step):
 
     def _drivers_for_one_pod(self, claims: Iterable[JsonObject]) -> list[str]:
         """The drivers whose devices no server gets while the placeholder runs; an older service may not know it."""
+        # Imported here, as only warm claims are asked of drivers.
+        from dra_spawner.profiles.drivers import drivers_prepare_for
+
         known = drivers_prepare_for(self.spawner.drivers_prepare_for)
         found = set()
         for claim in claims:

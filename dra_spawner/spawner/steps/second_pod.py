@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 from dra_spawner.spawner.placement.pod import manifest_of, without_node
 from dra_spawner.spawner.settings import SpawnerSettings
@@ -67,6 +66,9 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
     SpawnRefused
         If this was the second pod, or no time is left for a second pod.
     """
+    # Imported here, as few pods fail.
+    from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
+
     spawner, failure, pod = attempt.spawner, found.failure, found.pod
     sentence = failure.sentence(await devices_of(spawner.kubernetes, pod))
     spawner.log.warning("The pod cannot run: pod=%s %s", spawner.pod_name, sentence)

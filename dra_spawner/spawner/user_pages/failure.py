@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from html import escape
 from typing import Final
 from urllib.parse import urlencode
 
-from jupyterhub.handlers.pages import SpawnHandler
-
 __all__ = ["failure_html", "spawn_link"]
 
-#: JupyterHub 6 prefers options in a link that have this prefix.
-_PREFIX: Final = "opt-" if hasattr(SpawnHandler, "_get_user_options") else ""
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
 def spawn_link(spawn_url: str, fields: Mapping[str, str]) -> str:
     """The address at which JupyterHub starts a server with these fields of the form."""
-    return f"{spawn_url}?{urlencode({_PREFIX + name: value for name, value in fields.items()})}"
+    return f"{spawn_url}?{urlencode({_prefix() + name: value for name, value in fields.items()})}"
+
+
+@cache
+def _prefix() -> str:
+    """The prefix of options in a link, which JupyterHub 6 prefers."""
+    # Imported here: see `dra_spawner.spawner.hub_addresses`.
+    from jupyterhub.handlers.pages import SpawnHandler
+
+    return "opt-" if hasattr(SpawnHandler, "_get_user_options") else ""
 
 
 def failure_html(sentence: str, spawn_url: str, smaller: str = "", smaller_fields: Mapping[str, str] = _NOTHING) -> str:

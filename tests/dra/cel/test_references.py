@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dra_spawner.dra.cel import CelCompileError, Collection, Reference, referenced_attributes
+from dra_spawner.dra.cel.errors import CelCompileError
+from dra_spawner.dra.cel.references import Collection, Reference, referenced_attributes
 from tests.all_of_them import all_of_them
 
 G = 'device.attributes["d"]'

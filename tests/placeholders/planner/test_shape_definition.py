@@ -10,10 +10,9 @@ import pytest
 from dra_spawner.placeholders.planner.shape_definition import (
     MAX_BYTES,
     DefinitionError,
-    definition_of,
     read_definition,
 )
-from dra_spawner.placeholders.planner.shapes import shape_id
+from dra_spawner.placeholders.planner.shapes import definition_of, shape_id
 from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim, user_shape
 
 SHAPES = {

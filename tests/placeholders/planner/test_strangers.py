@@ -24,8 +24,7 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
     placeholder_pod,
 )
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.shape_definition import definition_of
-from dra_spawner.placeholders.planner.shapes import Shape, shape_id
+from dra_spawner.placeholders.planner.shapes import Shape, definition_of, shape_id
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind

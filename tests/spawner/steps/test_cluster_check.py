@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner import __version__
+from dra_spawner.spawner.profile_check import begin_checking
 from tests.cluster.control_plane import write_kubeconfig
 from tests.local_server import serving
 from tests.polling import eventually
@@ -30,7 +31,7 @@ async def test_an_old_kubernetes_is_named_though_it_has_no_devices(
             try:
                 spawner = HubSide(kubeconfig, "hub").user("ada").spawner
                 spawner.log.addHandler(caplog.handler)
-                spawner.begin_checking()
+                begin_checking(spawner)
                 sentence = f"Kubernetes 1.33 is not supported: dra-spawner {__version__} needs 1.34 or later."
                 await eventually(lambda: sentence in caplog.text, "the version is named", shows=lambda: caplog.text)
             finally:

@@ -13,6 +13,7 @@ from dra_spawner.profiles.intel_gas import ChosenCards, parse_intel_gas
 from dra_spawner.profiles.intel_gas.language import INTEL_GAS_KEYS
 from dra_spawner.profiles.intel_gas.ledger import ContainerCards
 from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards
+from dra_spawner.spawner.configuration_problems import configuration_problems
 from dra_spawner.spawner.hub_wide import forget_hub
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.presence import present
@@ -81,7 +82,7 @@ async def test_choices_merge_and_the_next_start_forgets_them(nowhere):
 async def test_a_wrong_profile_is_refused_with_its_path(nowhere):
     wrong = [profile("gpu", intel_gas={"millicores": 2000})]
     nowhere.spawner_config.profile_list = wrong
-    (problem,) = nowhere.user("eve").spawner.configuration_problems()
+    (problem,) = configuration_problems(nowhere.user("eve").spawner)
     assert problem.path == "profile_list[0].kubespawner_override.intel_gas.millicores"
     nowhere.spawner_config.profile_list = lambda spawner: wrong
     with pytest.raises(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from jupyterhub import orm
 
+from dra_spawner.spawner.configuration_problems import configuration_problems
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.vlan import leases_of
 from tests.all_of_them import all_of_them
@@ -126,7 +127,7 @@ async def test_without_placeholders_vlans_do_not_matter(nowhere):
     nowhere.spawner_config.device_claims = interface(id=5)
     spawner = nowhere.user("ada").spawner
     assert await vlan_of(spawner) == 5
-    assert [problem.path for problem in spawner.configuration_problems()] == ["vlans.range"]
+    assert [problem.path for problem in configuration_problems(spawner)] == ["vlans.range"]
 
 
 async def test_with_a_namespace_for_each_user_the_account_is_the_hubs(nowhere):

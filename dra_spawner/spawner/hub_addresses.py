@@ -1,0 +1,41 @@
+"""Addresses of this project in the hub's web application, below the hub's prefix.
+
+Each handler is imported when it is served: JupyterHub's own handlers, on which it builds, are most of what a process
+without a hub's web application would import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dra_spawner.spawner.running_hub import serve_in_hub
+
+if TYPE_CHECKING:
+    from dra_spawner.spawner.hub_handlers import QuietHandler
+
+__all__ = ["AVAILABILITY", "DEVICES", "serve_availability", "serve_devices"]
+
+AVAILABILITY: Final = "dra-spawner/availability"
+DEVICES: Final = "dra-spawner/devices"
+
+
+def serve_availability() -> bool:
+    """Answer the scripts of spawn forms; returns whether the hub has a web application yet. Idempotent."""
+    return serve_in_hub(AVAILABILITY, _availability_handler)
+
+
+def serve_devices() -> bool:
+    """Tell servers their own devices; returns whether the hub has a web application yet. Idempotent."""
+    return serve_in_hub(DEVICES, _devices_handler)
+
+
+def _availability_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.availability.handler import AvailabilityHandler
+
+    return AvailabilityHandler
+
+
+def _devices_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.my_devices.handler import DevicesHandler
+
+    return DevicesHandler
