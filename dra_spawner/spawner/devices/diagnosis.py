@@ -14,7 +14,6 @@ from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.extended_resources import of_pod
-from dra_spawner.simulator.refusal_text import CLOSED, DRAINED
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
 from dra_spawner.spawner.objects.standing_objects import MAX_PODS_OF_A_CLAIM
 
@@ -26,8 +25,6 @@ _EXPLAIN_SECONDS = 3.0
 _EXPLAIN_STEPS: Final = 200_000
 NO_STANDING_CLAIMS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
-#: What users read, by the state of nodes that take no new servers.
-_CLOSED: Final = {"drained": DRAINED, "cordoned": CLOSED}
 #: Name of the simulated claim for a pod's extended resources.
 _EXTENDED: Final = "extended-resources"
 
@@ -140,11 +137,15 @@ async def diagnose(
 
 def _closed(nodes: list[JsonObject], state: str, otherwise: Diagnosis) -> Diagnosis:
     """Return the diagnosis for devices that are free on nodes alone that take no new servers."""
+    # Imported here, as in `assess_within_limits`.
+    from dra_spawner.simulator.refusal_text import CLOSED, DRAINED
+
+    text = {"drained": DRAINED, "cordoned": CLOSED}[state]
     found = ", ".join(sorted(node["metadata"]["name"] for node in nodes))
     return replace(
         otherwise,
-        sentence=_CLOSED[state].now,
-        outlook=_CLOSED[state].ends,
+        sentence=text.now,
+        outlook=text.ends,
         detail=f"devices are free on {state} nodes only; {state}: {found}",
     )
 
