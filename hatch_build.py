@@ -18,13 +18,15 @@ _LINK = re.compile(r"(?P<before>(?P<picture>!?)\[[^]]*\]\()(?P<path>(?![a-z]+:|#
 
 
 def readme_for_an_index(text: str, home: str, ref: str) -> str:
-    """The README with addresses for links and pictures, and commands that install the package instead of a checkout."""
+    """The README with a badge, addresses for links and pictures, and commands that install the package."""
 
     def address(found: re.Match[str]) -> str:
         kind = "raw" if found["picture"] else "blob"
         return f"{found['before']}{home}/{kind}/{ref}/{found['path']}{found['after']}"
 
-    return _LINK.sub(address, text).replace("-e '.[demo]'", "'dra-spawner[demo]'")
+    badge = f"[![CI]({home}/actions/workflows/ci.yaml/badge.svg?branch=main)]({home}/actions/workflows/ci.yaml)"
+    title, _, rest = _LINK.sub(address, text).partition("\n\n")
+    return f"{title}\n\n{badge}\n\n{rest}".replace("-e '.[demo]'", "'dra-spawner[demo]'")
 
 
 def addresses(home: str, ref: str) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """Steps of the release workflow: what a tag must agree with, the notes of a release, and the chart as it is published.
 
-``release.py check v0.1.0`` ends with 1 if the tag, the package, the chart and the changelog disagree; ``notes 0.1.0``
-prints the changelog's section; ``chart DIRECTORY IMAGE DIGEST`` writes the chart with the image of the service.
+``release.py check v0.1.0`` ends with 1 if the tag, the package, the chart, the citation and the changelog disagree;
+``notes 0.1.0`` prints the changelog's section; ``chart DIRECTORY IMAGE DIGEST`` writes the chart with the image of the
+service, and with the addresses of the repository that DRA_SPAWNER_HOME and DRA_SPAWNER_REF name.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -59,6 +61,8 @@ def problems(tag: str, root: Path) -> Iterator[str]:
         yield f"Chart.yaml: version is {found}, expected {expected}."
     if (found := _value(chart, r'^appVersion: "(.*)"$')) != version:
         yield f"Chart.yaml: appVersion is {found}, expected {version}."
+    if (found := _value(root / "CITATION.cff", r"^version: (.*)$")) != version:
+        yield f"CITATION.cff: version is {found}, expected {version}."
     changelog = (root / "CHANGELOG.md").read_text()
     if not notes(changelog, version):
         yield f"CHANGELOG.md has no section `## {version} - <year>-<month>-<day>` with a text."
@@ -66,16 +70,23 @@ def problems(tag: str, root: Path) -> Iterator[str]:
         yield "CHANGELOG.md: what is under Unreleased belongs to this release."
 
 
-def write_chart(directory: Path, image: str, digest: str, root: Path) -> Path:
+def write_chart(directory: Path, image: str, digest: str, root: Path, home: str = "", ref: str = "") -> Path:
     """Copy the chart to a directory, with an image of the service for installations that name none.
+
+    Parameters
+    ----------
+    home, ref
+        Address of the repository, and the tag; without them the chart has no addresses.
 
     Raises
     ------
     ValueError
-        If image or digest are something else.
+        If image, digest, address or tag are something else.
     """
     if not re.fullmatch(r"[a-z0-9./_-]+", image) or not _DIGEST.fullmatch(digest):
         raise ValueError(f"expected an image and sha256:<64 digits>, found {image} and {digest}")
+    if (home or ref) and not (re.fullmatch(r"https://[\w./-]+", home) and re.fullmatch(r"[\w.-]+", ref)):
+        raise ValueError(f"expected an address https://… and a tag, found {home!r} and {ref!r}")
     copy = directory / "dra-spawner"
     shutil.copytree(root / "helm-values" / "chart", copy)
     text, count = re.subn(
@@ -86,6 +97,13 @@ def write_chart(directory: Path, image: str, digest: str, root: Path) -> Path:
     )
     assert count == 1, "values.yaml has one image"
     (copy / "values.yaml").write_text(text)
+    if home:
+        chart = (copy / "Chart.yaml").read_text().rstrip()
+        addresses = {"name: documentation": f"{home}/tree/{ref}/docs", "name: support": f"{home}/issues"}
+        links = "".join(f"    - {name}\n      url: {address}\n" for name, address in addresses.items())
+        icon = f"{home}/raw/{ref}/docs/_static/icon.svg"
+        text = f"{chart}\n  artifacthub.io/links: |\n{links}home: {home}\nsources: [{home}]\nicon: {icon}\n"
+        (copy / "Chart.yaml").write_text(text)
     return copy
 
 
@@ -101,7 +119,8 @@ def main(arguments: list[str]) -> int:
             print(text)
             return 0 if text else 1
         case ["chart", directory, image, digest]:
-            print(write_chart(Path(directory), image, digest, ROOT))
+            home, ref = os.environ.get("DRA_SPAWNER_HOME", ""), os.environ.get("DRA_SPAWNER_REF", "")
+            print(write_chart(Path(directory), image, digest, ROOT, home, ref))
             return 0
     print(__doc__)
     return 2

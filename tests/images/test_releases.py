@@ -52,6 +52,7 @@ def checkout(tmp_path: Path) -> Path:
     chart = tmp_path / "helm-values" / "chart"
     chart.mkdir(parents=True)
     (chart / "Chart.yaml").write_text('name: x\nversion: 1.2.0-rc.3\nappVersion: "1.2.0rc3"\n')
+    (tmp_path / "CITATION.cff").write_text("version: 1.2.0rc3\n")
     text = "# Changelog\n\n## Unreleased\n\n## 1.2.0rc3 - 2026-12-01\n\n### Added\n\n- This.\n\n## 1.1.0 - 2026-11-01\n\n- That.\n"
     (tmp_path / "CHANGELOG.md").write_text(text)
     return tmp_path
@@ -71,6 +72,7 @@ DISAGREEING = (
     ("dra_spawner/__init__.py", "rc3", ".dev3", "is a version of a checkout"),
     ("helm-values/chart/Chart.yaml", "-rc.3", "rc3", "Chart.yaml: version is 1.2.0rc3, expected 1.2.0-rc.3."),
     ("helm-values/chart/Chart.yaml", '"1.2.0rc3"', '"1"', "Chart.yaml: appVersion is 1, expected 1.2.0rc3."),
+    ("CITATION.cff", "rc3", "rc2", "CITATION.cff: version is 1.2.0rc2, expected 1.2.0rc3."),
     ("CHANGELOG.md", " - 2026-12-01", "", "has no section `## 1.2.0rc3 - <year>-<month>-<day>`"),
     ("CHANGELOG.md", "## Unreleased\n", "## Unreleased\n\n- More.\n", "what is under Unreleased belongs"),
 )
@@ -93,7 +95,9 @@ def test_disagreeing_files_are_named(checkout: Path) -> None:
 def test_this_checkout_lacks_only_files_that_a_release_writes() -> None:
     chart = yaml.safe_load((ROOT / "helm-values" / "chart" / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (release.chart_version(__version__), __version__)
-    assert not any("Chart.yaml" in each for each in release.problems(f"v{__version__}", ROOT))
+    assert not any(
+        file in each for file in ("Chart.yaml", "CITATION.cff") for each in release.problems(f"v{__version__}", ROOT)
+    )
 
 
 def test_the_published_chart_needs_no_image(tmp_path: Path) -> None:
@@ -109,6 +113,17 @@ def test_the_published_chart_needs_no_image(tmp_path: Path) -> None:
     objects = objects_of(run_helm("template", "x", chart, "--skip-tests"))
     (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"ghcr.io/example/dra-spawner-service@{DIGEST}"
+    assert not {"home", "sources", "icon"} & yaml.safe_load((Path(chart) / "Chart.yaml").read_text()).keys()
+    home = "https://git.example.org/x"
+    for where, ref in ((home, "v1 ; x"), ("http://x", "v1"), (f"{home}\nicon: y", "v1"), ("", "v1")):
+        with pytest.raises(ValueError, match="expected an address"):
+            release.write_chart(tmp_path / "no", "ghcr.io/example/a", DIGEST, ROOT, where, ref)
+    addressed = release.write_chart(tmp_path / "addressed", "ghcr.io/example/a", DIGEST, ROOT, home, "v1.2.0")
+    run_helm("lint", "--strict", addressed)
+    content = yaml.safe_load((addressed / "Chart.yaml").read_text())
+    assert (content["home"], content["sources"]) == (home, [home])
+    assert (ROOT / content["icon"].removeprefix(f"{home}/raw/v1.2.0/")).is_file()
+    assert yaml.safe_load(content["annotations"]["artifacthub.io/links"])[1]["url"] == f"{home}/issues"
     with pytest.raises(ValueError, match="expected an image"):
         release.write_chart(tmp_path / "other", "ghcr.io/example/a", "sha256:1", ROOT)
 
@@ -126,7 +141,11 @@ def test_links_of_the_readme_work_from_an_index() -> None:
     assert "(https://git.example.org/x/blob/v1.2.0/docs/reference/doctor.md)" in readme
     assert "install -q 'dra-spawner[demo]'" in readme
     again = "[a](https://a.example.org/b) [c](#here) [d](mailto:e@example.org)"
-    assert hatch_build.readme_for_an_index(again, "https://git.example.org/x", "v1.2.0") == again
+    title, badge, rest = hatch_build.readme_for_an_index(
+        f"# x\n\n{again}", "https://git.example.org/x", "v1.2.0"
+    ).split("\n\n")
+    assert (title, rest) == ("# x", again)
+    assert badge.endswith("(https://git.example.org/x/actions/workflows/ci.yaml)")
 
 
 def test_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,13 +208,38 @@ def test_the_list_of_parts(tmp_path: Path) -> None:
     assert " ".join(["cyclonedx-py", *tool[1:], *options[:-1]]) in (ROOT / ".github/workflows/release.yaml").read_text()
 
 
+def schema_of(name: str) -> Any:
+    return json.loads(
+        (Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor" / f"{name}.json").read_text()
+    )
+
+
+FORMS = {
+    path: (path, schema)
+    for path, schema in {
+        ".github/dependabot.yml": "dependabot",
+        ".github/ISSUE_TEMPLATE/config.yml": "github-issue-config",
+        ".readthedocs.yaml": "readthedocs",
+        "CITATION.cff": "citation-file-format",
+        **{
+            str(path.relative_to(ROOT)): "github-issue-forms"
+            for path in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yaml"))
+        },
+    }.items()
+}
+
+
+@all_of_them("path, schema", FORMS)
+def test_files_that_hosts_read(path: str, schema: str) -> None:
+    jsonschema.validate(yaml.safe_load((ROOT / path).read_text()), schema_of(schema))
+
+
 @all_of_them("path", {path.stem: path for path in WORKFLOWS})
 def test_workflows(path: Path) -> None:
-    schema = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor" / "github-workflows.json"
     text = path.read_text()
     # YAML 1.1 reads the key `on` as true.
     workflow = {("on" if key is True else key): value for key, value in yaml.safe_load(text).items()}
-    jsonschema.validate(workflow, json.loads(schema.read_text()))
+    jsonschema.validate(workflow, schema_of("github-workflows"))
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         assert job["timeout-minutes"] <= 120

@@ -8,6 +8,7 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
+from dra_spawner.project_links import where
 
 __all__ = ["NEIGHBOURS", "NEIGHBOUR_RULES", "neighbour_findings"]
 
@@ -29,7 +30,6 @@ NEIGHBOURS: Final[Mapping[tuple[str, str], str]] = {
         "others. Hub and service do not use them: they read the claims."
     ),
 }
-_HOW_TO: Final = "Keep placeholders out of the queues: docs/how-to/kueue.md."
 
 NEIGHBOUR: Final = DoctorRule(
     "neighbour",
@@ -46,4 +46,5 @@ def neighbour_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about other systems."""
     for neighbour, sentence in NEIGHBOURS.items():
         if neighbour in facts.neighbours:
-            yield NEIGHBOUR.finding(sentence, _HOW_TO if neighbour[0] == names.KUEUE_GROUP else "")
+            fix = f"Keep placeholders out of the queues: {where('docs/how-to/kueue.md')}."
+            yield NEIGHBOUR.finding(sentence, fix if neighbour[0] == names.KUEUE_GROUP else "")
