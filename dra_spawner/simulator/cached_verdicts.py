@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -99,10 +99,15 @@ class CachedVerdicts:
         found = self._found_for(shape)
         return self._on_class(found.partition.class_of(name), self._partitions.view(name), found, explain)
 
-    def token(self, name: str, shape: ClaimShape) -> tuple[int, NodeClass, int]:
-        """Cache key of the verdict on a node."""
-        node_class = self._found_for(shape).partition.class_of(name)
-        return shape.id, node_class, self._partitions.common_use(node_class)
+    def tokens(self, shape: ClaimShape) -> Callable[[str], tuple[int, NodeClass, int]]:
+        """By node: the cache key of the verdict on it."""
+        class_of, common_use = self._found_for(shape).partition.class_of, self._partitions.common_use
+
+        def token(name: str) -> tuple[int, NodeClass, int]:
+            node_class = class_of(name)
+            return shape.id, node_class, common_use(node_class)
+
+        return token
 
     def first_fitting_node(self, shape: ClaimShape) -> str | None:
         """The first node, in the order of their addition, on which the claims fit; None if there is none."""

@@ -10,7 +10,7 @@ Where that would not be exact, it searches on every node: kube-scheduler confuse
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import MappingProxyType
@@ -179,17 +179,17 @@ class DeviceState:
             return tuple(self._nodes)
         return tuple(sorted(self._verdicts.failing_nodes(shape), key=self._ranks.__getitem__))
 
-    def token(self, node_name: str, claims: Sequence[ResourceClaim]) -> Hashable:
-        """A value that equals an earlier one only if `allocate` has the same answer for these claims on this node.
+    def tokens(self, claims: Sequence[ResourceClaim]) -> Callable[[str], Hashable]:
+        """By node: a value that equals an earlier one only if `allocate` has the same answer for these claims there.
+
+        The devices must not change meanwhile. For a node that does not exist it raises KeyError.
 
         Raises
         ------
         AllocationError
             When the claims cannot be allocated whatever the nodes are.
-        KeyError
-            If the node does not exist.
         """
-        return self._verdicts.token(node_name, self._shapes.shape(claims, self._classes))
+        return self._verdicts.tokens(self._shapes.shape(claims, self._classes))
 
     def record(self, claim_key: Hashable, results: Iterable[AllocatedDevice | DeviceResult]) -> None:
         """Record the devices of a claim.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from dra_spawner.simulator.table import Table
 
 __all__ = ["FailedFits"]
 
@@ -15,11 +17,33 @@ class FailedFits:
 
     def __init__(self) -> None:
         self._inputs: dict[str, object] = {}
+        self._states: object = None
+        self._changes = 0
+        self._left: list[str] = []
 
-    def untried(self, states: Mapping[str, object]) -> list[str]:
-        """Nodes without a failure in exactly this state."""
-        inputs = self._inputs
-        return [name for name, state in states.items() if inputs.get(name) is not state]
+    def untried(self, states: Table[str, Any], most: int) -> list[str] | None:
+        """Nodes without a failure in exactly this state, by name; None if they are more than `most`.
+
+        Only nodes that have changed since the last call are looked at, and those that were untried then.
+        """
+        changed = states.changed_since(self._changes) if states is self._states else None
+        inputs, left = self._inputs, list[str]()
+        self._states = None
+        for name in sorted(states) if changed is None else sorted({*changed, *self._left}):
+            if name in states and inputs.get(name) is not states[name]:
+                left.append(name)
+                if len(left) > most:
+                    return None
+        self._states, self._changes, self._left = states, states.changes, left
+        return left
+
+    def has_failed(self, node: str, inputs: object) -> bool:
+        """Whether the pod did not fit on a node with equal inputs; never with None."""
+        return inputs is not None and self._inputs.get(node) == inputs
+
+    def note(self, node: str, inputs: object) -> None:
+        """Remember a failure, unless the inputs are None."""
+        self._inputs[node] = inputs
 
     def attempt(self, node: str, inputs: object, fit: Callable[[str], T | None]) -> T | None:
         """Result of an attempt; None if the pod does not fit.
@@ -31,11 +55,11 @@ class FailedFits:
         fit
             Attempts to fit the pod on the node; returns None for a failure that holds while the inputs are equal.
         """
-        if inputs is not None and self._inputs.get(node) == inputs:
+        if self.has_failed(node, inputs):
             return None
         result = fit(node)
         if result is None:
-            self._inputs[node] = inputs
+            self.note(node, inputs)
         return result
 
     def forget(self, node: str) -> None:

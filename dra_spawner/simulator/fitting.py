@@ -6,7 +6,7 @@ for devices that exceeds its budget raises SearchStopped: then it is not known w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -143,15 +143,20 @@ class Fitting:
         """
         if self._extended or self.general is not None or self._state.nominated[node_name]:
             return None
-        claims = self._unallocated
         try:
-            devices = self._state.devices.token(node_name, claims) if claims else ()
+            devices = self._device_token(node_name) if self._unallocated else ()
         except (AllocationError, KeyError):
             return None
         return self._state.nodes.get(node_name), devices
 
+    @cached_property
+    def _device_token(self) -> Callable[[str], object]:
+        return self._state.devices.tokens(self._unallocated)
+
     def has_claims_at(self, node_name: str) -> bool:
         """Whether all allocated claims can be used on a node."""
+        if not self._has_allocated:
+            return True
         node = self._state.nodes[node_name].node
         selectors = (requirement.claim.status.node_selector for requirement in self.requirements)
         return all(each is None or each.matches(node.name, node.labels) for each in selectors)
@@ -269,6 +274,10 @@ class Fitting:
         if not by_devices:
             return self._unallocated
         return [*self._unallocated, extended_resource_claim(self.pod, by_devices, self._classes)]
+
+    @cached_property
+    def _has_allocated(self) -> bool:
+        return any(requirement.claim.status.node_selector is not None for requirement in self.requirements)
 
     @cached_property
     def _unallocated(self) -> list[ResourceClaim]:

@@ -144,8 +144,8 @@ class Snapshot(ForkableCluster):
 
         failed_fits = failed_fits if failed_fits is not None else FailedFits()
         nodes = self._state.nodes
-        left = failed_fits.untried(nodes)
-        for name in left if len(left) <= _LINEAR_SCAN_NODES else fitting.candidates():
+        left = failed_fits.untried(nodes, _LINEAR_SCAN_NODES)
+        for name in left if left is not None else fitting.candidates():
             state = nodes.get(name)
             answer = failed_fits.attempt(name, state, schedule) if state is not None else None
             if answer is None:

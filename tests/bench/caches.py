@@ -142,9 +142,9 @@ class Work:
 
     def tokens(self) -> None:
         self.change()
-        claims = self.cluster.shapes[3]()
+        token_of = self.state.tokens(self.cluster.shapes[3]())
         for node in self.cluster.nodes[:200]:
-            self.state.token(node.name, claims)
+            token_of(node.name)
 
     def place(self) -> None:
         for _ in range(10):

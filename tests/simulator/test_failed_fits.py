@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dra_spawner.simulator.failed_fits import FailedFits
+from dra_spawner.simulator.journal import Journal
+from dra_spawner.simulator.table import Table
 
 
 class Attempts:
@@ -43,11 +45,32 @@ def test_a_node_that_is_forgotten_is_attempted_again() -> None:
 
 
 def test_nodes_in_another_state_are_untried() -> None:
-    memo = FailedFits()
-    a, b = object(), object()
-    memo.attempt("a", a, Attempts())
-    assert memo.untried({"a": a, "b": b}) == ["b"]
-    assert memo.untried({"a": object(), "b": b}) == ["a", "b"]
+    memo, attempts = FailedFits(), Attempts()
+    states: Table[str, object] = Table(Journal())
+
+    def untried() -> list[str] | None:
+        """As the memo answers, and as a memo that has forgotten which nodes it knows."""
+        fresh = FailedFits()
+        fresh._inputs = dict(memo._inputs)
+        found = memo.untried(states, 2)
+        assert fresh.untried(states, 2) == found
+        return found
+
+    for name in "cab":
+        states.put(name, object())
+    assert untried() is None, "more than two"
+    for name in "ab":
+        memo.attempt(name, states[name], attempts)
+    assert untried() == untried() == ["c"]
+    before = states["a"]
+    states.put("a", object())
+    assert untried() == ["a", "c"]
+    states.put("a", before)
+    assert untried() == ["c"], "as it was when it failed"
+    memo.attempt("c", states["c"], attempts)
+    states.discard("a")
+    states.put("d", object())
+    assert untried() == untried() == ["d"]
 
 
 def test_an_attempt_that_raises_is_no_failure() -> None:

@@ -139,6 +139,8 @@ class ClusterIndex:
         `Busyness` of nodes.
     doubts
         `DeviceDoubts` of nodes.
+    seen_placeholders
+        The `Placeholder` of the last view by key, after the objects that it follows from.
     of_devices
         Results that follow from all slices and device classes.
     """
@@ -170,9 +172,10 @@ class ClusterIndex:
         self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
         self._epoch = object()
         self._changes = 0
-        #: Changed or deleted nodes (or their slices or pullers): the number of the last change, the oldest first.
+        #: Number of the last change of each changed or deleted node (`touched_since`), the oldest first.
         self._touched: dict[str, int] = {}
         self.fit_memos: dict[ObjectKey, tuple[Pod, FitMemos, FitMemos]] = {}
+        self.seen_placeholders: dict[ObjectKey, tuple[tuple[object, ...], Any]] = {}
         self.busyness: NodeMemo[Any] = NodeMemo()
         self.doubts: NodeMemo[DeviceDoubts] = NodeMemo()
         self.of_devices = DeviceMemo()
@@ -210,7 +213,10 @@ class ClusterIndex:
         return Moment(self._epoch, self._changes)
 
     def touched_since(self, moment: Moment) -> set[str] | None:
-        """Nodes that changed or were deleted (or their slices or pullers) since a moment; None if that is not known."""
+        """Nodes that changed or were deleted since a moment; None if that is not known.
+
+        A change of their slices, pullers or users' servers counts, too.
+        """
         if moment.of is not self._epoch:
             return None
         found: set[str] = set()
@@ -274,6 +280,7 @@ class ClusterIndex:
             self.users_of_shape[shape] = self.users_of_shape.get(shape, 0) + 1
             if pod.node_name:
                 _add(self.users_of_node, pod.node_name, pod)
+                self._touch(pod.node_name)
             else:
                 self.pending[key] = pod
 
@@ -281,6 +288,7 @@ class ClusterIndex:
         if pod is None:
             return
         self.placeholders.pop(key, None)
+        self.seen_placeholders.pop(key, None)
         self.other_placeholders.pop(key, None)
         self.other_pending.pop(key, None)
         self.fit_memos.pop(key, None)
@@ -292,6 +300,7 @@ class ClusterIndex:
                 del self.users_of_shape[shape]
             if pod.node_name:
                 _remove(self.users_of_node, pod.node_name, pod)
+                self._touch(pod.node_name)
         if pod.node_name in self.pullers:
             _remove(self.pullers, pod.node_name, pod)
             self._touch(pod.node_name)

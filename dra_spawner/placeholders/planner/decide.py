@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, Hold
@@ -81,17 +80,9 @@ def remember_losses(round_: Round) -> tuple[Action, ...]:
         creations=state.creations.after(view, policy, broken, others),
         avoided={**recent, **{pod.node_name: view.now for pod in failed}},
         scale_up_caps=state.scale_up_caps.after(view),
-        busy=_busy(view, state.busy),
+        freed=state.freed.after(view),
     )
     return ()
-
-
-def _busy(view: View, before: Mapping[str, datetime]) -> Mapping[str, datetime]:
-    """The time at which each present node last had users."""
-    busy = {**before, **dict.fromkeys(view.users_of_node, view.now)}
-    for name in busy.keys() - view.snapshot.nodes.keys():
-        del busy[name]
-    return busy
 
 
 def remember_decisions(round_: Round) -> tuple[Action, ...]:

@@ -217,7 +217,7 @@ def _may_empty(round_: Round, state: NodeState) -> bool:
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, names.ATTRACT):
         return False
-    left = planner_state.busy.get(name, planner_state.ready_since.get(name, planner_state.tokens.at))
+    left = planner_state.freed.last_seen.get(name, planner_state.ready_since.get(name, planner_state.tokens.at))
     if view.now - left < policy.grace.freed_node:
         return False
     figure = round_.busyness.of(name).figure

@@ -181,7 +181,7 @@ class LostPlaceholders:
             of_shape=found,
             there=present,
             decided=self.decided & (present.keys() | ended),
-            excuses=(self.excuses | used) & {pod.uid for pod in view.users.values()},
+            excuses=_of_present(view, self.excuses | used),
         )
 
 
@@ -268,6 +268,11 @@ def _is_over(view: View, renewal: Renewal, shape: str, loss: Loss) -> bool:
     if loss.is_capped(renewal):
         return False
     return loss.life >= _OLD or view.now >= loss.until + 1.5 * loss.life + renewal.longest_delay
+
+
+def _of_present(view: View, uids: frozenset[str]) -> frozenset[str]:
+    """Those of present servers."""
+    return frozenset(pod.uid for pod in view.users.values() if pod.uid in uids) if uids else uids
 
 
 def _excuses(view: View, used: frozenset[str]) -> list[str]:

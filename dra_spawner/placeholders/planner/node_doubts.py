@@ -44,10 +44,15 @@ def doubts_of(index: ClusterIndex, snapshot: Snapshot, name: str) -> DeviceDoubt
     return index.doubts.of(name, (state,), compute)
 
 
-def is_held_in_doubt(index: ClusterIndex, snapshot: Snapshot, pod: Pod, claims: Iterable[ObjectKey]) -> bool:
-    """Whether a server that gets a pod's claims may not get their devices."""
-    doubts = doubts_of(index, snapshot, pod.node_name) if pod.claims and pod.node_name else NO_DOUBTS
-    if not doubts:
+def is_held_in_doubt(doubts: DeviceDoubts, snapshot: Snapshot, pod: Pod, claims: Iterable[ObjectKey]) -> bool:
+    """Whether a server that gets a pod's claims may not get their devices.
+
+    Parameters
+    ----------
+    doubts
+        About the devices of the pod's node.
+    """
+    if not (doubts and pod.claims and pod.node_name):
         return False
     found = (snapshot.claims[key].claim for key in claims if key in snapshot.claims)
     return any(doubts.because(part.id) for claim in found for part in claim.status.devices or ())

@@ -9,6 +9,7 @@ from typing import Final
 
 from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
+from dra_spawner.placeholders.planner.freed_nodes import FreedNodes
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionRecord
 from dra_spawner.placeholders.planner.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.token_bucket import Tokens
@@ -124,8 +125,8 @@ class PlannerState:
         By node.
     draining_labels, attract_labels
         By node, of nodes with the label; None before the first round.
-    busy
-        By node: when a user's server was last seen there.
+    freed
+        Since when nodes have no user's server any more.
     drivers
         By kind of node (or name of a node without a kind): drivers whose complete pools were seen.
     outdated
@@ -156,7 +157,7 @@ class PlannerState:
     readiness_labels: Mapping[str, TrackedLabel] = field(default_factory=dict, compare=False)
     draining_labels: Mapping[str, TrackedLabel] | None = field(default=None, compare=False)
     attract_labels: Mapping[str, TrackedLabel] | None = field(default=None, compare=False)
-    busy: Mapping[str, datetime] = field(default_factory=dict)
+    freed: FreedNodes = field(default_factory=FreedNodes)
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outdated: Mapping[str, datetime] = field(default_factory=dict)
     creations: Creations = field(default_factory=Creations)
@@ -180,7 +181,7 @@ class PlannerState:
             judged=JudgedReadiness(),
             lost_readiness={name: min(when, now) for name, when in self.lost_readiness.items()},
             ready_since={name: min(when, now) for name, when in self.ready_since.items()},
-            busy={name: min(when, now) for name, when in self.busy.items()},
+            freed=self.freed.not_after(now),
             outdated={shape: min(when, now) for shape, when in self.outdated.items()},
             preempted_for_others={
                 uid: replace(each, at=min(each.at, now)) for uid, each in self.preempted_for_others.items()

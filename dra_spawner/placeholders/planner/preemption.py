@@ -216,9 +216,9 @@ class _Preemptions:
     def _preemption_among(
         self, placeholders: Iterable[Placeholder], pod: Pod, failed_fits: FailedFits | None = None
     ) -> Preemption | None:
-        if wants_devices(pod):
+        if wants_devices(pod) and self._view.doubtful:
             # A device that is freed there may not be free.
-            placeholders = [each for each in placeholders if not self._view.doubts_of(each.node).missing]
+            placeholders = [each for each in placeholders if each.node not in self._view.doubtful]
         return find_preemption(self._view.snapshot, pod, placeholders, self._busyness, failed_fits)
 
     def _fitting(self, pod: Pod, node: str, done: str = "") -> PendingUser:
@@ -344,15 +344,21 @@ def find_preemption(
     token_of = snapshot.tokens(pod)
     best: tuple[tuple[int, Fraction, int, str], Preemption] | None = None
     for name in sorted(by_node):
-        state = snapshot.nodes.get(name)
-        if state is None or is_drained(state) or not allows(state, pod) or not has_claims_at(name):
+        state, held = snapshot.nodes.get(name), by_node[name]
+        if state is None or not has_claims_at(name):
+            continue
+        token = token_of(name)
+        inputs = (token, held) if token is not None else None
+        if failed_fits.has_failed(name, inputs):
+            continue
+        if is_drained(state) or not allows(state, pod):
+            failed_fits.note(name, inputs)
             continue
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # the minimum; only a busier node would be better
-        token = token_of(name)
-        inputs = (token, frozenset(each.key for each in by_node[name])) if token is not None else None
-        fewest = failed_fits.attempt(name, inputs, lambda node: _fewest(snapshot, pod, node, by_node[node]))
+        fewest = _fewest(snapshot, pod, name, held)
         if fewest is None:
+            failed_fits.note(name, inputs)
             continue
         figure, users = busyness.of(name).rank
         order = (len(fewest), -figure, -users, name)

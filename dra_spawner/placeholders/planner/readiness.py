@@ -33,10 +33,9 @@ def decide_readiness(round_: Round) -> list[LabelNode]:
     come: list[LabelNode] = []
     since = dict(planner_state.ready_since)
     labels = dict(planner_state.readiness_labels)
-    for name in since.keys() - view.snapshot.nodes.keys():
-        del since[name]
-    for name in labels.keys() - view.snapshot.nodes.keys():
-        del labels[name]
+    for name in judge.gone(labels):
+        since.pop(name, None)
+        labels.pop(name, None)
     lost_readiness = {}
     unsettled = set()
     for name in judge.to_look_at():
@@ -130,6 +129,11 @@ class _Judge:
         names = self._touched | self._unsettled
         return iter(sorted(name for name in names if name in nodes))
 
+    def gone(self, known: Iterable[str]) -> Iterable[str]:
+        """Names of known nodes that do not exist any more."""
+        nodes = self._view.snapshot.nodes
+        return [name for name in (known if self._looks_at_all else self._touched) if name not in nodes]
+
     def judged(self, unsettled: set[str]) -> JudgedReadiness:
         """The inputs, for the next judgement."""
         return JudgedReadiness(self._rules, self._view.index.moment, frozenset(unsettled))
@@ -177,8 +181,9 @@ class _Judge:
         """By kind: the drivers that were seen on its nodes, which a new node must have too."""
         index, nodes = self._view.index, self._view.snapshot.nodes
         found = dict(planner_state.drivers)
-        for name in self._touched - nodes.keys():
-            found.pop(name, None)
+        for name in self._touched:
+            if name not in nodes:
+                found.pop(name, None)
         for name in index.slices_of_node if self._looks_at_all else self._touched:
             state = nodes.get(name)
             if state is None:

@@ -157,11 +157,9 @@ def _misplaced(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list
         state = view.snapshot.nodes.get(placeholder.node)
         if is_labelled(state, names.DRAINING):
             found.append((placeholder, Cause.DRAIN if is_drained(state) else Cause.EMPTYING, ""))
-        elif goal is None or placeholder.node == goal.node.name or not allows(goal, placeholder.pod):
-            continue
-        elif placeholder.claims:
-            continue  # it is handed over in place, best on nodes with users
-        elif view.users_of_node.get(placeholder.node):
+        elif goal is None or placeholder.node == goal.node.name or placeholder.claims:
+            continue  # with claims it is handed over in place, best on nodes with users
+        elif view.users_of_node.get(placeholder.node) and allows(goal, placeholder.pod):
             # Users need free capacity on their nodes most.
             found.append((placeholder, Cause.REBALANCE, goal.node.name))
     return sorted(found, key=lambda each: newest_first(each[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
@@ -183,6 +184,8 @@ class View:
         self.index.refresh(snapshot, namespaces)
         self.own_hub = self.index.hub
         """Name of this service's hub."""
+        self.doubtful: set[str] = set()
+        """Nodes with placeholders where devices are missing that pods hold."""
         self.placeholders: dict[ObjectKey, Placeholder] = {}
         self.own_shapes: Mapping[ObjectKey, str] | None = None
         """True shapes of pending servers whose labels are not believed (`OwnShapes`)."""
@@ -193,7 +196,7 @@ class View:
             if pod.is_deleted or pod.is_finished or key in ending:
                 self.terminating.append(pod)
             else:
-                self.placeholders[key] = self._placeholder(pod, reserved.get(key))
+                self.placeholders[key] = self._placeholder(key, pod, reserved.get(key))
         self.other_placeholders = tuple(
             pod for _, pod in sorted(self.index.other_placeholders.items(), key=_by_key) if not pod.is_finished
         )
@@ -345,21 +348,36 @@ class View:
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
         """Users' servers and placeholders that name a claim, the oldest first."""
-        return tuple(sorted(self.index.naming.get(claim, ()), key=lambda pod: (pod.created, ObjectKey.of(pod))))
+        found = self.index.naming.get(claim, ())
+        return tuple(sorted(found, key=lambda pod: (pod.created, ObjectKey.of(pod)))) if len(found) > 1 else found
 
-    def _placeholder(self, pod: Pod, reserved: Reservation | None) -> Placeholder:
-        keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
-        reservations = (reservation_of(self.snapshot.claims.get(key)) for key in keys)
-        reservation = next((each for each in reservations if each is not None), None) or reserved
-        state = seen_state(
-            is_scheduled=bool(pod.node_name),
-            is_started=_is_proven(pod)
-            and is_ready_for_users(self.snapshot.nodes.get(pod.node_name))
-            and not is_held_in_doubt(self.index, self.snapshot, pod, keys),
-            is_reserved=reservation is not None,
-            is_ended=False,
-        )
-        return Placeholder(pod, pod.labels.get(names.SHAPE, ""), state, keys, reservation)
+    def _placeholder(self, key: ObjectKey, pod: Pod, reserved: Reservation | None) -> Placeholder:
+        """A placeholder; the same object as in the last view, unless an object that it follows from was replaced."""
+        snapshot = self.snapshot
+        known = self.index.seen_placeholders.get(key)
+        if known is not None and known[0][0] is pod:
+            keys: tuple[ObjectKey, ...] = known[1].claims
+        else:
+            keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
+        state = snapshot.nodes.get(pod.node_name)
+        doubts = self.doubts_of(pod.node_name)
+        if doubts.missing:
+            self.doubtful.add(pod.node_name)
+        inputs = (pod, state, reserved, doubts, *map(snapshot.claims.get, keys))
+        if known is None or not all(map(operator.is_, known[0], inputs)):
+            reservations = (reservation_of(snapshot.claims.get(each)) for each in keys)
+            reservation = next((each for each in reservations if each is not None), None) or reserved
+            seen = seen_state(
+                is_scheduled=bool(pod.node_name),
+                is_started=_is_proven(pod)
+                and is_ready_for_users(state)
+                and not is_held_in_doubt(doubts, snapshot, pod, keys),
+                is_reserved=reservation is not None,
+                is_ended=False,
+            )
+            found = Placeholder(pod, pod.labels.get(names.SHAPE, ""), seen, keys, reservation)
+            known = self.index.seen_placeholders[key] = inputs, found
+        return known[1]
 
     def doubts_of(self, name: str) -> DeviceDoubts:
         """Doubts about the devices of a node."""
