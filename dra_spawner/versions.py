@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 from packaging.version import InvalidVersion
 
 from dra_spawner import __version__, names
-from dra_spawner.json_types import JsonObject
 
 __all__ = [
     "KUBERNETES",
@@ -34,9 +33,10 @@ __all__ = [
 ]
 
 MinorVersion: TypeAlias = tuple[int, int]
-_MINOR = re.compile(r"v?(\d+)\.(\d+)")
-_NUMBER = re.compile(r"\d+")
-_PATCH = re.compile(r"v?\d+\.\d+\.(\d+)")
+# Few digits: nodes and API servers may write anything.
+_MINOR = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})(?![0-9])")
+_NUMBER = re.compile(r"[0-9]{1,3}")
+_PATCH = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.([0-9]{1,3})(?![0-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,11 @@ def served_version(answer: Mapping[str, object]) -> tuple[MinorVersion | None, i
     return ((int(major[0]), int(minor[0])), patch) if major and minor else (None, None)
 
 
-def kubelet_version(node: JsonObject) -> tuple[MinorVersion, int | None] | None:
+def kubelet_version(node: Mapping[str, object]) -> tuple[MinorVersion, int | None] | None:
     """The version of a node's kubelet, with its patch number; None if the node names none."""
-    found = ((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")
+    found: object = node
+    for key in ("status", "nodeInfo", "kubeletVersion"):
+        found = found.get(key) if isinstance(found, Mapping) else None
     text = found if isinstance(found, str) else ""
     minor = minor_version(text)
     return (minor, patch_number(text)) if minor is not None else None

@@ -22,7 +22,7 @@ from .cluster.fixtures import (
     real_cluster,
 )
 from .no_authorities import trust_no_authorities
-from .oracle.binary import oracle
+from .oracle.binary import oracle, oracles
 
 trust_no_authorities()
 
@@ -47,6 +47,7 @@ __all__ = [
     "embedded_cluster",
     "helm",
     "oracle",
+    "oracles",
     "real_cluster",
 ]
 

@@ -98,7 +98,7 @@ _SYSTEM_DIRECTORIES: Final = frozenset(("browser", "chart", "images", "node", "o
 _CLUSTER_DIRECTORIES: Final = frozenset(("integration",))
 #: Fixtures that start something, and the tier of a test that needs one of them.
 _FIXTURES: Final = (
-    (Tier.SYSTEM, frozenset(("helm", "machine", "oracle", "postgresql"))),
+    (Tier.SYSTEM, frozenset(("helm", "machine", "oracle", "oracles", "postgresql"))),
     (Tier.REAL, frozenset(("control_plane", "control_plane_path", "real_cluster"))),
     (Tier.EMBEDDED, frozenset(("background_loop", "cluster", "embedded_cluster"))),
 )

@@ -8,8 +8,8 @@ from typing import Literal
 
 from dra_spawner.dra.claims import AllocatedDevice, ResourceClaim
 from dra_spawner.dra.devices import DeviceId, PoolId
-from dra_spawner.dra.features import SCHEDULER_1_36, Features
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 
 __all__ = ["AllocatedState", "DeviceUse", "PoolDevices", "consumed_in"]
 
@@ -66,16 +66,16 @@ class AllocatedState:
 
     __slots__ = ("_consumable_capacity", "_pools")
 
-    def __init__(self, features: Features = SCHEDULER_1_36) -> None:
-        self._consumable_capacity = features.consumable_capacity
+    def __init__(self, rules: SchedulerRules = DEFAULT_RULES) -> None:
+        self._consumable_capacity = rules.features.consumable_capacity
         # By pool first, so that what concerns one node is found by a look-up for each pool, not for each device. The
         # keys are what PoolIds are equal to.
         self._pools: dict[tuple[str, str], _PoolUse] = {}
 
     @classmethod
-    def from_claims(cls, claims: Iterable[ResourceClaim], features: Features = SCHEDULER_1_36) -> AllocatedState:
+    def from_claims(cls, claims: Iterable[ResourceClaim], rules: SchedulerRules = DEFAULT_RULES) -> AllocatedState:
         """State that these claims make; those without allocation are ignored."""
-        state = cls(features)
+        state = cls(rules)
         state.add_all([claim.status.devices for claim in claims if claim.status.devices])
         return state
 

@@ -27,13 +27,13 @@ from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.counters import CounterCache
 from dra_spawner.dra.devices import ResourceSlice
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
 from dra_spawner.dra.reasons import ExplainingSearch, NoFitReason
 from dra_spawner.dra.requests import PreparedClaim, prepare_claims
 from dra_spawner.dra.results import Allocation, make_allocation
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.dra.search import Search
 from dra_spawner.dra.selectors import SelectorCache
 
@@ -85,12 +85,10 @@ class Allocator:
         DeviceClasses, or a mapping of them by name.
     allocated
         What is taken already.
-    features
-        Optional parts that are on.
-    quirks
-        Peculiarities of kube-scheduler that are reproduced.
+    rules
+        The rules of the cluster's kube-scheduler.
     selectors
-        Verdicts of selectors, to be shared by allocators with the same features.
+        Verdicts of selectors, to be shared by allocators with the same rules.
     """
 
     def __init__(
@@ -98,18 +96,16 @@ class Allocator:
         slices: SliceIndex | Iterable[ResourceSlice],
         classes: Mapping[str, DeviceClass] | Iterable[DeviceClass],
         allocated: AllocatedState,
-        features: Features = SCHEDULER_1_36,
-        quirks: Quirks = QUIRKS_1_36,
+        rules: SchedulerRules = DEFAULT_RULES,
         *,
         selectors: SelectorCache | None = None,
     ) -> None:
         self._index = slices if isinstance(slices, SliceIndex) else SliceIndex(slices)
         self._classes = classes if isinstance(classes, Mapping) else {item.name: item for item in classes}
         self._allocated = allocated
-        self._features = features
-        self._quirks = quirks
-        self._selectors = selectors or SelectorCache(list_attributes=features.list_type_attributes)
-        self._counters = CounterCache(allocated, quirks)
+        self._rules = rules
+        self._selectors = selectors or SelectorCache(list_attributes=rules.selectors_see_lists)
+        self._counters = CounterCache(allocated, rules)
         self._prepared: tuple[PreparedClaim, ...] | None = None
 
     def allocate(
@@ -146,7 +142,7 @@ class Allocator:
         """
         prepared = self._prepare(claims)
         try:
-            pools = gather_pools(self._index, node, self._features, self._quirks)
+            pools = gather_pools(self._index, node, self._rules)
         except NodeSelectorError as error:
             raise AllocationError(FatalReason.NODE_SELECTOR, f"a resource slice's node selector: {error}") from None
         search = Search(*self._search_arguments(prepared, pools, node), cancelled, budget=budget)
@@ -163,14 +159,14 @@ class Allocator:
 
     def _search_arguments(
         self, prepared: tuple[PreparedClaim, ...], pools: list[Pool], node: Node
-    ) -> tuple[tuple[PreparedClaim, ...], list[Pool], Node, AllocatedState, CounterCache, Features, Quirks]:
-        return prepared, pools, node, self._allocated, self._counters, self._features, self._quirks
+    ) -> tuple[tuple[PreparedClaim, ...], list[Pool], Node, AllocatedState, CounterCache, SchedulerRules]:
+        return prepared, pools, node, self._allocated, self._counters, self._rules
 
     def _prepare(self, claims: Sequence[ResourceClaim]) -> tuple[PreparedClaim, ...]:
         """The claims made ready; one attempt asks for the same ones on every node."""
         known = self._prepared
         if known is None or [item.claim for item in known] != list(claims):
-            known = prepare_claims(claims, self._classes, self._features, self._quirks, self._selectors)
+            known = prepare_claims(claims, self._classes, self._rules, self._selectors)
             self._prepared = known
         return known
 
@@ -179,4 +175,4 @@ class Allocator:
         alternatives = [
             options[position] for options, position in zip(claim.requests, search.selected[index], strict=True)
         ]
-        return make_allocation(claim, search.chosen[index], alternatives, node.name, self._features, self._quirks)
+        return make_allocation(claim, search.chosen[index], alternatives, node.name, self._rules)

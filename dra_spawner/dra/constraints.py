@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from dra_spawner.dra.claims import DeviceConstraint
 from dra_spawner.dra.devices import Attribute, AttributeKind, Device
-from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 
 __all__ = ["Constraint", "make_constraint"]
 
@@ -30,15 +30,15 @@ class Constraint(Protocol):
         ...
 
 
-def make_constraint(constraint: DeviceConstraint, features: Features, quirks: Quirks) -> Constraint | None:
+def make_constraint(constraint: DeviceConstraint, rules: SchedulerRules) -> Constraint | None:
     """The constraint at work; None when it is of a kind unknown here. If both attributes are set, match wins."""
     requests = frozenset(constraint.requests)
     if constraint.match_attribute is not None:
-        if features.list_type_attributes:
-            return MatchAttributeList(requests, constraint.match_attribute, quirks)
+        if rules.features.list_type_attributes:
+            return MatchAttributeList(requests, constraint.match_attribute, rules)
         return MatchAttribute(requests, constraint.match_attribute)
     if constraint.distinct_attribute is not None:
-        return DistinctAttribute(requests, constraint.distinct_attribute, features, quirks)
+        return DistinctAttribute(requests, constraint.distinct_attribute, rules)
     return None
 
 
@@ -104,9 +104,9 @@ class MatchAttributeList(_AttributeConstraint):
 
     __slots__ = ("_common", "_count", "_earlier", "_stays_narrowed")
 
-    def __init__(self, requests: frozenset[str], attribute_name: str, quirks: Quirks) -> None:
+    def __init__(self, requests: frozenset[str], attribute_name: str, rules: SchedulerRules) -> None:
         super().__init__(requests, attribute_name)
-        self._stays_narrowed = quirks.match_stays_narrowed
+        self._stays_narrowed = rules.quirks.match_stays_narrowed
         self._common: ValueSet = _NO_VALUES
         self._earlier: list[ValueSet] = []
         self._count = 0
@@ -140,10 +140,10 @@ class DistinctAttribute(_AttributeConstraint):
 
     __slots__ = ("_by_request", "_count", "_history", "_lists", "_remembers_last")
 
-    def __init__(self, requests: frozenset[str], attribute_name: str, features: Features, quirks: Quirks) -> None:
+    def __init__(self, requests: frozenset[str], attribute_name: str, rules: SchedulerRules) -> None:
         super().__init__(requests, attribute_name)
-        self._lists = features.list_type_attributes
-        self._remembers_last = quirks.distinct_remembers_last_device
+        self._lists = rules.features.list_type_attributes
+        self._remembers_last = rules.quirks.distinct_remembers_last_device
         self._by_request: dict[str, Attribute] = {}
         self._history: list[Attribute] = []
         self._count = 0
@@ -152,7 +152,9 @@ class DistinctAttribute(_AttributeConstraint):
         if not self._concerns(request, alternative):
             return True
         attribute = find_attribute(device, self.attribute_name)
-        if attribute is None or (self._count > 0 and not self._is_new(attribute)):
+        if attribute is None:
+            return False
+        if not (self._remembers_last and self._count == 0) and not self._is_new(attribute):
             return False
         self._by_request[request] = attribute
         self._history.append(attribute)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.devices import CounterName, Device
-from dra_spawner.dra.features import Quirks
 from dra_spawner.dra.pools import Pool
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 
 __all__ = ["CounterCache", "CounterShortage", "CounterUse"]
 
@@ -25,20 +25,20 @@ class CounterShortage:
 class CounterCache:
     """What the allocated devices leave of each pool's counters; filled when a pool is first asked for.
 
-    kube-scheduler looks pools up by name alone, without driver, for as long as one attempt to schedule a pod takes:
-    of two pools with one name, the first that is touched answers for both.
+    Up to 1.36 kube-scheduler looks pools up by name alone, without driver, for as long as one attempt to schedule a pod
+    takes: of two pools with one name, the first that is touched answers for both.
     """
 
-    __slots__ = ("_allocated", "_left", "_quirks")
+    __slots__ = ("_allocated", "_by_name", "_left")
 
-    def __init__(self, allocated: AllocatedState, quirks: Quirks) -> None:
+    def __init__(self, allocated: AllocatedState, rules: SchedulerRules) -> None:
         self._allocated = allocated
-        self._quirks = quirks
+        self._by_name = rules.quirks.counters_by_pool_name
         self._left: dict[Hashable, dict[CounterName, int]] = {}
 
     def key(self, pool: Pool) -> Hashable:
         """What identifies the pool here."""
-        return pool.id.pool if self._quirks.counters_by_pool_name else pool
+        return pool.id.pool if self._by_name else pool.id
 
     def left(self, pool: Pool) -> dict[CounterName, int]:
         """What is left of the pool's counters, in nano-units; may be negative."""

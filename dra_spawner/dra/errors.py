@@ -29,6 +29,8 @@ class FatalReason(StrEnum):
     """The claim needs more devices than one claim may have."""
     CONSTRAINT = "Constraint"
     """All devices are wanted, and a constraint forbids one of them."""
+    SIZE = "Size"
+    """A share of this size is negative, or cannot be counted in 64 bits."""
     DEVICE = "Device"
     """A device that had to be judged is published in a way the API server refuses."""
     ABORTED = "Aborted"

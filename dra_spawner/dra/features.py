@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-__all__ = ["ALL_FEATURES", "QUIRKS_1_36", "QUIRKS_OFF", "SCHEDULER_1_36", "Features", "Quirks"]
+__all__ = ["Features", "Quirks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,60 +19,46 @@ class Features:
     """DRADeviceBindingConditions together with DRAResourceClaimDeviceStatus."""
     device_taints: bool = True
     """DRADeviceTaints."""
+    fractional_capacity_range: bool = False
+    """DRAFractionalCapacityRange: steps of a capacity may be thousandths."""
     list_type_attributes: bool = False
-    """DRAListTypeAttributes; kube-scheduler 1.36.3 never sets it, even with the gate on."""
+    """DRAListTypeAttributes: constraints compare lists; kube-scheduler 1.36 never sets it, even with the gate on."""
     partitionable_devices: bool = True
     """DRAPartitionableDevices: shared counters, and node selection per device."""
     prioritized_list: bool = True
     """DRAPrioritizedList: firstAvailable."""
 
 
-SCHEDULER_1_36: Final = Features()
-"""What a kube-scheduler 1.36.3 with default gates runs ("sched-1.36")."""
-
-ALL_FEATURES: Final = Features(list_type_attributes=True)
-"""Everything the 1.36.3 allocator can do ("all-on"); no scheduler of that release reaches it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirks:
-    """Behaviour of the 1.36.3 allocator that the API does not promise. On: decide as that release does.
+    """Behaviour of some releases' allocators that the API does not promise. On: decide as those releases do.
 
-    Off: what the API promises (or what 1.37 does, where it says so), for "is this a defect of the scheduler?".
+    All off: what the API promises, for "is this a defect of the scheduler?".
     """
 
-    distinct_remembers_last_device: bool = True
+    distinct_remembers_last_device: bool = False
     """distinctAttribute remembers one value per request: A, B, A passes within one request, and backtracking
-    forgets the whole request."""
-    match_stays_narrowed: bool = True
+    forgets the whole request; the first device passes whatever its value is."""
+    match_stays_narrowed: bool = False
     """matchAttribute on lists keeps the intersection that a candidate narrowed even after the candidate is given up."""
-    counters_by_pool_name: bool = True
+    counters_by_pool_name: bool = False
     """Counters are looked up by pool name without driver: two drivers with equal pool names share what is left."""
-    duplicate_claim_configs: bool = True
-    """A claim's configuration is listed once for every request it names. Fixed in 1.37."""
-    config_requests_kept: bool = True
-    """A claim's configuration keeps its list of requests even where it names all of them. Cleared in 1.37."""
-    counter_slices_relevant_everywhere: bool = True
+    duplicate_claim_configs: bool = False
+    """A claim's configuration is listed once for every request it names."""
+    config_requests_kept: bool = False
+    """A configuration keeps its list of requests even where it names all of them."""
+    counter_slices_relevant_everywhere: bool = False
     """Slices with shared counters concern every node, so an incomplete pool of one node stops allocationMode All
-    on all others. Fixed in 1.37."""
-    uncounted_shares_pay_again: bool = True
+    on all others."""
+    uncounted_shares_pay_again: bool = False
     """A shared device without capacity pays its counters again for every later share."""
-    capacity_in_64_bits: bool = True
+    capacity_in_64_bits: bool = False
     """Where a capacity has steps, sizes are counted in 64 bits and nothing reports an overflow: a request of ``10e18``
-    consumes nothing, and one of ``9223372036854775808`` a negative amount. Negative sizes are accepted anyway."""
-
-
-QUIRKS_1_36: Final = Quirks()
-"""As kube-scheduler 1.36.3 decides."""
-
-QUIRKS_OFF: Final = Quirks(
-    distinct_remembers_last_device=False,
-    match_stays_narrowed=False,
-    counters_by_pool_name=False,
-    duplicate_claim_configs=False,
-    config_requests_kept=False,
-    counter_slices_relevant_everywhere=False,
-    uncounted_shares_pay_again=False,
-    capacity_in_64_bits=False,
-)
-"""As the API promises."""
+    consumes nothing, and one of ``9223372036854775808`` a negative amount. Negative sizes are accepted anyway. Off:
+    such a size is an error of the claim."""
+    rounded_sizes_are_binary: bool = False
+    """A size rounded up to a step is printed in powers of two, not as the step is."""
+    all_leaves_out_full_devices: bool = False
+    """allocationMode All leaves out shared devices that are full now, instead of failing."""
+    selectors_refuse_lists: bool = False
+    """Without the gate DRAListTypeAttributes, a selector fails on each device with an attribute that is a list."""

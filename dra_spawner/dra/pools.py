@@ -13,9 +13,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from dra_spawner.dra.devices import CounterName, Device, PoolId, ResourceSlice
-from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.features import Features
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.objects import Node
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 
 __all__ = [
     "Candidate",
@@ -77,8 +78,8 @@ class Pool:
 class SliceSource(Protocol):
     """What pools are gathered from."""
 
-    def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
-        """Slices that may concern the node: those of this node first, then those bound to no node."""
+    def for_node(self, node_name: str, rules: SchedulerRules) -> Sequence[ResourceSlice]:
+        """Slices that may concern the node: those of this node first, then those that may concern other nodes, too."""
         ...
 
     def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
@@ -89,29 +90,35 @@ class SliceSource(Protocol):
 class SliceIndex:
     """All ResourceSlices of the cluster, arranged so that one node's are found at once."""
 
-    __slots__ = ("_by_node", "_by_pool", "_shared")
+    __slots__ = ("_by_node", "_by_pool", "_unbound", "_unbound_or_counters")
 
     def __init__(self, slices: Iterable[ResourceSlice]) -> None:
         self._by_node: dict[str, list[ResourceSlice]] = {}
-        self._shared: list[ResourceSlice] = []
+        self._unbound: list[ResourceSlice] = []
+        self._unbound_or_counters: list[ResourceSlice] = []
         self._by_pool: dict[PoolId, list[ResourceSlice]] = {}
         for item in slices:
             self._by_pool.setdefault(item.pool_id, []).append(item)
-            if item.node_name and not item.shared_counters:
+            if item.node_name:
                 self._by_node.setdefault(item.node_name, []).append(item)
             else:
-                self._shared.append(item)
+                self._unbound.append(item)
+            if item.shared_counters or not item.node_name:
+                self._unbound_or_counters.append(item)
 
-    def for_node(self, node_name: str) -> list[ResourceSlice]:
-        """Slices that may concern the node: those of this node first, then those bound to no node."""
-        return self._by_node.get(node_name, []) + self._shared
+    def for_node(self, node_name: str, rules: SchedulerRules) -> list[ResourceSlice]:
+        """Slices that may concern the node: those of this node first, then those that may concern other nodes, too."""
+        of_node = self._by_node.get(node_name, [])
+        if rules.quirks.counter_slices_relevant_everywhere:
+            return [item for item in of_node if not item.shared_counters] + self._unbound_or_counters
+        return of_node + self._unbound
 
     def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
         """Slices of one pool, of all generations and for all nodes."""
         return self._by_pool.get(pool_id, ())
 
 
-def gather_pools(index: SliceSource, node: Node, features: Features, quirks: Quirks) -> list[Pool]:
+def gather_pools(index: SliceSource, node: Node, rules: SchedulerRules) -> list[Pool]:
     """Pools with devices or counters for a node, in the order in which devices are tried.
 
     Raises
@@ -121,8 +128,8 @@ def gather_pools(index: SliceSource, node: Node, features: Features, quirks: Qui
     """
     plain: list[Pool] = []
     with_binding_conditions: list[Pool] = []
-    for pool_id, slices in _relevant_slices(index, node, features, quirks).items():
-        pool = _make_pool(pool_id, slices, index.of_pool(pool_id), features)
+    for pool_id, slices in _relevant_slices(index, node, rules).items():
+        pool = _make_pool(pool_id, slices, index.of_pool(pool_id), rules.features)
         if pool is not None:
             (with_binding_conditions if pool.has_binding_conditions else plain).append(pool)
     plain.sort(key=pool_order)
@@ -156,22 +163,13 @@ def selects_node(node: Node, node_name: str | None, all_nodes: bool, selector: N
     return selector is not None and selector.matches(node.name, node.labels)
 
 
-def _relevant_slices(
-    index: SliceSource, node: Node, features: Features, quirks: Quirks
-) -> dict[PoolId, list[ResourceSlice]]:
+def _relevant_slices(index: SliceSource, node: Node, rules: SchedulerRules) -> dict[PoolId, list[ResourceSlice]]:
     """Slices that concern the node, of the highest generation among them."""
     pools: dict[PoolId, list[ResourceSlice]] = {}
-    counter_slices: list[ResourceSlice] = []
-    for item in index.for_node(node.name):
-        if not _is_understood(item, features):
+    for item in index.for_node(node.name, rules):
+        if not _is_understood(item, rules.features):
             continue
-        if (item.shared_counters and quirks.counter_slices_relevant_everywhere) or _is_relevant(item, node):
-            _add_slice(pools, item)
-        elif item.shared_counters:
-            counter_slices.append(item)
-    for item in counter_slices:
-        # The node's devices need the pool's counters, wherever those are said to be.
-        if item.pool_id in pools:
+        if (item.shared_counters and rules.quirks.counter_slices_relevant_everywhere) or _is_relevant(item, node):
             _add_slice(pools, item)
     return pools
 
@@ -236,7 +234,8 @@ def _build_pool(
 
     counters: dict[CounterName, int] = {}
     set_names: set[str] = set()
-    for item in relevant:
+    # The node's devices need the pool's counters, wherever those are said to be.
+    for item in (*relevant, *others):
         for set_name, values in item.shared_counters:
             if set_name in set_names:
                 return Pool(pool_id, PoolState.INVALID, f"counter set {set_name} is defined twice")
@@ -245,7 +244,7 @@ def _build_pool(
     problem = _unknown_counter((*relevant, *others), set_names, counters)
     if problem:
         return Pool(pool_id, PoolState.INVALID, problem)
-    other_slices = tuple(others)
+    other_slices = tuple([item for item in others if not item.shared_counters])
     return Pool(pool_id, PoolState.USABLE, "", slices, other_slices, counters, names + _device_names(other_slices))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.dra.consumable_capacity import ShareRefused, shortage
+from dra_spawner.dra.consumable_capacity import Share, ShareRefused, shortage
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.errors import AllocationError
 from dra_spawner.dra.pools import Candidate, PoolState
@@ -190,7 +190,7 @@ class ExplainingSearch(Search):
         if isinstance(share, ShareRefused):
             kind = RefusalKind.UNKNOWN_CAPACITY if share.is_unknown else RefusalKind.CAPACITY_POLICY
             return Refusal(kind, subject=share.capacity, needed=share.needed)
-        missing = shortage(share, None, None)
+        missing = shortage(share, None, None) if isinstance(share, Share) else None
         return _capacity_refusal(RefusalKind.TOO_SMALL, candidate, missing) if missing is not None else None
 
     def _use(self, alternative: PreparedAlternative, candidate: Candidate) -> Refusal | None:
@@ -201,7 +201,7 @@ class ExplainingSearch(Search):
         if self.is_taken(alternative, device.id):
             return Refusal(RefusalKind.TAKEN_HERE)
         share = alternative.share(device.description)
-        if self.features.consumable_capacity and not isinstance(share, ShareRefused):
+        if self.features.consumable_capacity and isinstance(share, Share):
             missing = shortage(share, self.allocated.consumed_capacity(device.id), self.consumed.get(device.id))
             if missing is not None:
                 return _capacity_refusal(RefusalKind.CAPACITY, candidate, missing)

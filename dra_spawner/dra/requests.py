@@ -8,10 +8,11 @@ from typing import Final
 
 from dra_spawner.dra.claims import AllocationMode, DeviceClass, DeviceRequest, RequestAlternative, ResourceClaim
 from dra_spawner.dra.constraints import make_constraint
-from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of
+from dra_spawner.dra.consumable_capacity import Share, ShareError, ShareRefused, share_of
 from dra_spawner.dra.devices import DeviceDescription
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.features import Features
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.dra.selectors import DeviceFilter, SelectorCache, SelectorFailure
 
 __all__ = ["MAX_DEVICES_PER_CLAIM", "PreparedAlternative", "PreparedClaim", "prepare_claims"]
@@ -35,10 +36,9 @@ class PreparedAlternative:
     filter: DeviceFilter
     is_admin: bool
     takes_all: bool
-    capacity_in_64_bits: bool = True
-    """See :class:`~dra_spawner.dra.features.Quirks`."""
-    _shares: dict[DeviceDescription, Share | ShareRefused] = field(default_factory=dict)
-    _shares_by_capacity: dict[tuple[object, ...], Share | ShareRefused] = field(default_factory=dict)
+    rules: SchedulerRules
+    _shares: dict[DeviceDescription, Share | ShareRefused | ShareError] = field(default_factory=dict)
+    _shares_by_capacity: dict[tuple[object, ...], Share | ShareRefused | ShareError] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -74,15 +74,13 @@ class PreparedAlternative:
             return f"class {self.device_class.name}"
         return "the request's selectors"
 
-    def share(self, description: DeviceDescription) -> Share | ShareRefused:
+    def share(self, description: DeviceDescription) -> Share | ShareRefused | ShareError:
         """What the request would consume of a device."""
         share = self._shares.get(description)
         if share is None:
             share = self._shares_by_capacity.get(description.capacity_key)
             if share is None:
-                share = share_of(
-                    description.capacity, self.wanted.capacity_requests, in_64_bits=self.capacity_in_64_bits
-                )
+                share = share_of(description.capacity, self.wanted.capacity_requests, self.rules)
                 self._shares_by_capacity[description.capacity_key] = share
             self._shares[description] = share
         return share
@@ -101,8 +99,7 @@ class PreparedClaim:
 def prepare_claims(
     claims: Iterable[ResourceClaim],
     classes: Mapping[str, DeviceClass],
-    features: Features,
-    quirks: Quirks,
+    rules: SchedulerRules,
     selectors: SelectorCache,
 ) -> tuple[PreparedClaim, ...]:
     """Everything about the claims that does not depend on the node.
@@ -116,15 +113,15 @@ def prepare_claims(
     for claim_index, claim in enumerate(claims):
         requests = []
         for request_index, request in enumerate(claim.requests):
-            _check_features(claim, request, features)
+            _check_features(claim, request, rules.features)
             requests.append(
                 tuple(
-                    _prepare(claim, claim_index, request_index, wanted, classes, features, quirks, selectors)
+                    _prepare(claim, claim_index, request_index, wanted, classes, rules, selectors)
                     for wanted in request.alternatives
                 )
             )
         for position, constraint in enumerate(claim.constraints):
-            if make_constraint(constraint, features, quirks) is None:
+            if make_constraint(constraint, rules) is None:
                 raise AllocationError(FatalReason.CLAIM, f"claim {claim}, constraint {position}: names no attribute")
         prepared.append(PreparedClaim(claim, tuple(requests)))
     return tuple(prepared)
@@ -150,15 +147,14 @@ def _prepare(
     request_index: int,
     wanted: RequestAlternative,
     classes: Mapping[str, DeviceClass],
-    features: Features,
-    quirks: Quirks,
+    rules: SchedulerRules,
     selectors: SelectorCache,
 ) -> PreparedAlternative:
     request = claim.requests[request_index]
     where = f"claim {claim}, request {wanted.name}"
     if None in wanted.selectors:
         raise AllocationError(FatalReason.CLAIM, f"{where}: a selector is of an unknown kind")
-    if wanted.admin_access is not None and not features.admin_access:
+    if wanted.admin_access is not None and not rules.features.admin_access:
         raise AllocationError(FatalReason.FEATURE_DISABLED, f"{where}: admin access is disabled")
     if not wanted.device_class_name:
         raise AllocationError(FatalReason.CLAIM, f"{where}: names no device class")
@@ -182,5 +178,5 @@ def _prepare(
         filter=selectors.filter(expressions),
         is_admin=bool(wanted.admin_access) and not request.first_available,
         takes_all=wanted.allocation_mode == AllocationMode.ALL,
-        capacity_in_64_bits=quirks.capacity_in_64_bits,
+        rules=rules,
     )

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from dra_spawner.dra.claims import AllocatedDevice, DeviceConfiguration, ResourceClaim, Toleration
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.features import Quirks
 from dra_spawner.dra.node_selector import NodeSelector, NodeSelectorTerm, Requirement, add_missing, node_name_selector
 from dra_spawner.dra.pools import Candidate
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.requests import PreparedAlternative, PreparedClaim
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 
 __all__ = [
     "Allocation",
@@ -134,8 +135,7 @@ def make_allocation(
     chosen: Sequence[ChosenDevice],
     alternatives: Sequence[PreparedAlternative],
     node_name: str,
-    features: Features,
-    quirks: Quirks,
+    rules: SchedulerRules,
 ) -> Allocation:
     """Allocation of one claim.
 
@@ -152,8 +152,13 @@ def make_allocation(
         When the node selector of a device has more than one term.
     """
     return Allocation(
-        results=tuple(_make_result(item, features) for item in chosen),
-        config=(*_class_config(alternatives), *_claim_config(claim.claim, alternatives, quirks)),
+        results=tuple(_make_result(item, rules) for item in chosen),
+        config=tuple(
+            [
+                item if rules.quirks.config_requests_kept else _without_all_requests(item, alternatives)
+                for item in (*_class_config(alternatives), *_claim_config(claim.claim, alternatives, rules.quirks))
+            ]
+        ),
         node_selector=_make_node_selector(claim.claim, [item.candidate for item in chosen], node_name),
     )
 
@@ -188,9 +193,9 @@ def _move_result(known: DeviceResult, device: DeviceId) -> DeviceResult:
     )
 
 
-def _make_result(chosen: ChosenDevice, features: Features) -> DeviceResult:
+def _make_result(chosen: ChosenDevice, rules: SchedulerRules) -> DeviceResult:
     device = chosen.candidate.device
-    binding = features.device_binding_and_status
+    binding = rules.features.device_binding_and_status
     return DeviceResult(
         request=chosen.alternative.full_name,
         id=device.id,
@@ -232,11 +237,19 @@ def _claim_config(
         ]
         if not any(named):
             continue
-        if all(named) and not quirks.config_requests_kept:
-            item = DeviceConfiguration((), item.content)
         times = named.count(True) if quirks.duplicate_claim_configs else 1
         config.extend([AllocationConfiguration(FROM_CLAIM, item)] * times)
     return config
+
+
+def _without_all_requests(
+    item: AllocationConfiguration, alternatives: Sequence[PreparedAlternative]
+) -> AllocationConfiguration:
+    """The configuration without its list of requests, where it names all of them: an empty list means all."""
+    requests = item.configuration.requests
+    if not all(each.request_name in requests or each.full_name in requests for each in alternatives):
+        return item
+    return AllocationConfiguration(item.source, DeviceConfiguration((), item.configuration.content))
 
 
 def _make_node_selector(claim: ResourceClaim, candidates: Iterable[Candidate], node_name: str) -> NodeSelector | None:

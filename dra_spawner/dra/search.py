@@ -16,16 +16,16 @@ from typing import Final
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.constraints import Constraint, make_constraint
-from dra_spawner.dra.consumable_capacity import Share, shortage
+from dra_spawner.dra.consumable_capacity import Share, ShareError, shortage
 from dra_spawner.dra.counters import CounterCache, CounterUse
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node
 from dra_spawner.dra.pools import Candidate, Pool, PoolState, selects_node
 from dra_spawner.dra.requests import MAX_DEVICES_PER_CLAIM, PreparedAlternative, PreparedClaim
 from dra_spawner.dra.results import ChosenDevice
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.dra.search_steps import StepOutcome, TakenDevice
 from dra_spawner.dra.taints import blocking_taint
 
@@ -62,8 +62,7 @@ class Search:
         node: Node,
         allocated: AllocatedState,
         counters: CounterCache,
-        features: Features,
-        quirks: Quirks,
+        rules: SchedulerRules,
         cancelled: Callable[[], bool] | None = None,
         *,
         budget: SearchBudget | None = None,
@@ -72,8 +71,8 @@ class Search:
         self.pools = pools
         self.node = node
         self.allocated = allocated
-        self.features = features
-        self.quirks = quirks
+        self.features = rules.features
+        self.quirks = rules.quirks
         self.counters = CounterUse(counters)
         self.candidates = [
             candidate for pool in pools if pool.state is PoolState.USABLE for candidate in pool.candidates()
@@ -84,11 +83,7 @@ class Search:
         self.taken: dict[DeviceId, list[int]] = {}
         self.consumed: dict[DeviceId, dict[str, int]] = {}
         self.constraints: list[list[Constraint]] = [
-            [
-                constraint
-                for item in claim.claim.constraints
-                if (constraint := make_constraint(item, features, quirks)) is not None
-            ]
+            [constraint for item in claim.claim.constraints if (constraint := make_constraint(item, rules)) is not None]
             for claim in claims
         ]
         self._cancelled = cancelled
@@ -166,12 +161,29 @@ class Search:
     def has_capacity(self, alternative: PreparedAlternative, candidate: Candidate) -> bool:
         """Whether the device has what the request would consume."""
         device = candidate.device
+        share = self._share(alternative, candidate)
+        if share is None:
+            return False
+        return shortage(share, self.allocated.consumed_capacity(device.id), self.consumed.get(device.id)) is None
+
+    def _share(self, alternative: PreparedAlternative, candidate: Candidate) -> Share | None:
+        """What the request would consume of the device; None if it could not even when the device is idle."""
+        device = candidate.device
         if device.defect:
             raise AllocationError(FatalReason.DEVICE, f"device {device.id}: {device.defect}")
         share = alternative.share(device.description)
-        if not isinstance(share, Share):
-            return False
-        return shortage(share, self.allocated.consumed_capacity(device.id), self.consumed.get(device.id)) is None
+        if isinstance(share, ShareError):
+            raise AllocationError(FatalReason.SIZE, f"{alternative}: device {device.id}: {share}")
+        return share if isinstance(share, Share) else None
+
+    def _may_be_all(self, alternative: PreparedAlternative, candidate: Candidate) -> bool:
+        """Whether the device counts among all devices that the request wants."""
+        if not self.features.consumable_capacity:
+            return True
+        if self.quirks.all_leaves_out_full_devices:
+            return self.has_capacity(alternative, candidate)
+        share = self._share(alternative, candidate)
+        return share is not None and shortage(share, None, None) is None
 
     def skips_counters(self, candidate: Candidate) -> bool:
         """Whether the device's counters are paid already, by an earlier share."""
@@ -223,8 +235,7 @@ class Search:
         return [
             candidate
             for candidate in self.candidates
-            if self.selects(alternative, candidate)
-            and (not self.features.consumable_capacity or self.has_capacity(alternative, candidate))
+            if self.selects(alternative, candidate) and self._may_be_all(alternative, candidate)
         ]
 
     def _request(self, claim_index: int, request_index: int) -> Step:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from dra_spawner.dra.allocator import AllocationError, DoesNotFit
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.errors import FatalReason
-from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import ResourceClaim
 from dra_spawner.dra.same_hardware import pairs_by_node
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
 from dra_spawner.fit.questions import ClusterObjects, FitInput, FitQuestion
 from dra_spawner.simulator.device_doubts import missing_devices
@@ -110,8 +110,7 @@ class Answer:
 
 def answer_all(
     fit_input: FitInput,
-    features: Features,
-    quirks: Quirks,
+    rules: SchedulerRules,
     max_steps: int | None,
     new_budget: Callable[[], SearchBudget] = SearchBudget,
 ) -> Iterator[Answer]:
@@ -130,8 +129,7 @@ def answer_all(
         common.classes.values(),
         common.nodes.values(),
         common.claims.values(),
-        features,
-        quirks,
+        rules,
         max_steps=max_steps,
     )
     limits = CommonBudget(new_budget)

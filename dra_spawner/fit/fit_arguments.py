@@ -7,6 +7,9 @@ import re
 import sys
 from fractions import Fraction
 
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
+from dra_spawner.fit.kubernetes_release import kubernetes_release
+
 __all__ = ["add_commands"]
 
 
@@ -20,8 +23,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "fit",
         help="tell where claims would fit, and if nowhere, why",
         description="Tell for every node whether all ResourceClaims without allocation would fit there together,\n"
-        "in the order given, decided as kube-scheduler 1.36 decides about devices. It needs no cluster: it reads\n"
-        "the Nodes, ResourceSlices, DeviceClasses and ResourceClaims that kubectl prints. It considers devices\n"
+        "in the order given, decided as the cluster's kube-scheduler decides about devices. It needs no cluster: it\n"
+        "reads the Nodes, ResourceSlices, DeviceClasses and ResourceClaims that kubectl prints. It considers devices\n"
         "only, not CPU, memory or taints of nodes.",
         epilog="examples:\n"
         "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
@@ -63,8 +66,9 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     command.add_argument(
         "--without-quirks",
         action="store_true",
-        help="decide as the API promises, without the peculiarities of kube-scheduler 1.36",
+        help="decide as the API promises, without the peculiarities of kube-scheduler",
     )
+    _add_kubernetes_version(command)
     command.set_defaults(run=_fit)
 
 
@@ -111,6 +115,16 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
     command.set_defaults(run=_utilization)
 
 
+def _add_kubernetes_version(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--kubernetes-version",
+        type=kubernetes_release,
+        metavar="VERSION",
+        help="decide as the kube-scheduler of this release, such as 1.36; by default that of the newest kubelet"
+        f" among the given nodes, or else {'.'.join(map(str, DEFAULT_RULES.release))}",
+    )
+
+
 def _add_files_and_table(command: argparse.ArgumentParser, printed: str) -> None:
     command.add_argument("files", nargs="*", metavar="FILE", help="files to read; - or nothing for standard input")
     command.add_argument(
@@ -141,6 +155,7 @@ def _fit(options: argparse.Namespace) -> int:
         all_names=options.all_names,
         list_attributes=options.list_attributes,
         without_quirks=options.without_quirks,
+        release=options.kubernetes_version,
         timeout=options.timeout,
     )
     return run_fit(fit_options, sys.stdin.buffer, sys.stdout, sys.stderr)

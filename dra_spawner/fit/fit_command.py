@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO, Final, TextIO
 
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, Release, SchedulerRules, rules_of
 from dra_spawner.fit.fit_answers import answer_all
 from dra_spawner.fit.fit_table import table
 from dra_spawner.fit.input_errors import InputError
@@ -33,7 +33,9 @@ class FitOptions:
     list_attributes: bool = False
     """Decide as a scheduler with the feature gate DRAListTypeAttributes."""
     without_quirks: bool = False
-    """Decide as the API promises instead of as kube-scheduler 1.36 does."""
+    """Decide as the API promises instead of as kube-scheduler does."""
+    release: Release | None = None
+    """Release of Kubernetes; None for that of the newest kubelet among the given nodes."""
     timeout: float = 60.0
     """Seconds for the search of one question; 0 for no limit."""
 
@@ -54,14 +56,13 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
         the search of a question was stopped before its answer was known.
     """
     progress = Progress(messages)
-    features = ALL_FEATURES if options.list_attributes else SCHEDULER_1_36
-    quirks = QUIRKS_OFF if options.without_quirks else QUIRKS_1_36
     new_budget = partial(_budget, options.timeout)
     fits: list[bool | None] = []
     not_judged = ""
     try:
         fit_input = read_input(read_files(options.files, standard_input, progress), shown_names(options.files))
-        for number, answer in enumerate(answer_all(fit_input, features, quirks, MAX_STEPS, new_budget)):
+        rules = _rules(options, fit_input.kubelet_release)
+        for number, answer in enumerate(answer_all(fit_input, rules, MAX_STEPS, new_budget)):
             progress.clear()
             if options.as_json:
                 output.write(json.dumps(answer.to_json(), ensure_ascii=False) + "\n")
@@ -83,6 +84,21 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     if False in fits:
         return 1
     return 3 if None in fits else 0
+
+
+def _rules(options: FitOptions, found: Release | None) -> SchedulerRules:
+    """The rules to decide by.
+
+    Parameters
+    ----------
+    found
+        Release of the newest kubelet, as no API server is older.
+    """
+    release = options.release or found
+    rules = rules_of(release) if release is not None else DEFAULT_RULES
+    if options.list_attributes:
+        rules = replace(rules, features=replace(rules.features, list_type_attributes=True))
+    return rules.without_quirks() if options.without_quirks else rules
 
 
 def _budget(seconds: float) -> SearchBudget:

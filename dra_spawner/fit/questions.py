@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.dra.scheduler_rules import Release
 from dra_spawner.fit.documents import Document, PathPart, SourceObject
+from dra_spawner.fit.kubernetes_release import kubelet_release
 from dra_spawner.fit.object_checks import check_object
 from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP
 
@@ -30,6 +32,8 @@ class ClusterObjects:
     ----------
     broken_nodes, broken_slices, broken_classes
         Problems of objects that the API server would refuse, by name; a slice's also with its node.
+    kubelet_release
+        Release of the newest kubelet; None if no node tells.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -40,6 +44,7 @@ class ClusterObjects:
     broken_slices: list[tuple[str, str]] = field(default_factory=list)
     broken_classes: dict[str, str] = field(default_factory=dict)
     broken_claims: list[str] = field(default_factory=list)
+    kubelet_release: Release | None = None
 
     def add(self, source: SourceObject) -> None:
         """Add an object; other kinds are ignored.
@@ -56,6 +61,9 @@ class ClusterObjects:
                 case "Node":
                     node = Node.from_json(source.value)
                     self.nodes[node.name] = node
+                    release = kubelet_release(source.value)
+                    if release is not None:
+                        self.kubelet_release = max(self.kubelet_release or release, release)
                 case "ResourceSlice":
                     item = ResourceSlice.from_json(source.value)
                     check_object(item)
@@ -102,6 +110,12 @@ class FitInput:
 
     common: ClusterObjects
     questions: tuple[FitQuestion, ...]
+
+    @property
+    def kubelet_release(self) -> Release | None:
+        """Release of the newest kubelet; None if no node tells."""
+        found = (self.common.kubelet_release, *(each.objects.kubelet_release for each in self.questions))
+        return max((each for each in found if each is not None), default=None)
 
 
 def read_input(documents: Iterable[Document], name: str) -> FitInput:

@@ -12,7 +12,7 @@ from random import Random
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
-from dra_spawner.dra.features import SCHEDULER_1_36, Features
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.informers import (
@@ -86,12 +86,11 @@ class ClusterWatch:
         self,
         api: KubernetesApi,
         *,
-        features: Features = SCHEDULER_1_36,
         settings: InformerSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
         random: Random | None = None,
     ) -> None:
-        self.snapshot = Snapshot(features=features)
+        self.snapshot = Snapshot()
         self._observed: dict[Kind, dict[ObjectKey, ObservedObject]] = {kind: {} for kind in RESOURCES}
         self._callbacks: list[Callable[[Change], None]] = []
         self._version = 0
@@ -115,6 +114,12 @@ class ClusterWatch:
     def version(self) -> int:
         """Rises with every change of the snapshot (`Change.decides`)."""
         return self._version
+
+    def follow_rules(self, rules: SchedulerRules) -> None:
+        """Decide by the rules of this kube-scheduler from now on."""
+        if rules != self.snapshot.rules:
+            self.snapshot.follow_rules(rules)
+            self._version += 1
 
     @property
     def synced(self) -> bool:

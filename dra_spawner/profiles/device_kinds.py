@@ -9,7 +9,6 @@ from typing import Final
 
 from dra_spawner.dra.cel.device import OWN_DOMAIN
 from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
-from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.selectors import SelectorCache, SelectorFailure
 from dra_spawner.dra.visibility import Visibility, published_names
 
@@ -42,11 +41,13 @@ class DeviceKinds:
     ----------
     slices
         Of each pool, those of its newest generation count.
+    see_lists
+        Whether selectors may look at attributes that are lists, see `SchedulerRules`.
     """
 
-    def __init__(self, slices: Sequence[ResourceSlice]) -> None:
+    def __init__(self, slices: Sequence[ResourceSlice], *, see_lists: bool) -> None:
         self._slices = slices
-        self.selectors = SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
+        self.selectors = SelectorCache(list_attributes=see_lists)
         self._kinds: dict[frozenset[str] | None, tuple[Device, ...]] = {}
         self._kinds_of_names: dict[frozenset[tuple[str, tuple[str, ...]]], tuple[Device, ...]] = {}
         self._found: dict[tuple[str, ...], Candidates] = {}
@@ -148,15 +149,15 @@ class DeviceKinds:
 
 
 #: Replaced as a whole, and read once in a call: threads share it.
-_recent: tuple[Sequence[ResourceSlice], DeviceKinds] | None = None
+_recent: tuple[Sequence[ResourceSlice], bool, DeviceKinds] | None = None
 
 
-def kinds_of(slices: Sequence[ResourceSlice]) -> DeviceKinds:
+def kinds_of(slices: Sequence[ResourceSlice], *, see_lists: bool) -> DeviceKinds:
     """The kinds of devices in these slices, cached for the last slices."""
     if len(slices) < 2:
-        return DeviceKinds(slices)  # the cache is for a whole cluster's
+        return DeviceKinds(slices, see_lists=see_lists)  # the cache is for a whole cluster's
     global _recent
     recent = _recent
-    if recent is None or recent[0] is not slices:
-        recent = _recent = (slices, DeviceKinds(slices))
-    return recent[1]
+    if recent is None or recent[0] is not slices or recent[1] is not see_lists:
+        recent = _recent = (slices, see_lists, DeviceKinds(slices, see_lists=see_lists))
+    return recent[2]

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.dra.preparation import PreparedFor
+from dra_spawner.dra.scheduler_rules import SchedulerRules, rules_of
 from dra_spawner.json_types import JsonObject
 
-__all__ = ["ClusterFacts", "claim_webhooks"]
+__all__ = ["GATE_OF_FIELD", "ClusterFacts", "claim_webhooks"]
 
 
+#: The gate without which an API server drops a field of claims.
+GATE_OF_FIELD: Final[Mapping[str, str]] = {
+    "capacity": "DRAConsumableCapacity",
+    "distinctAttribute": "DRAConsumableCapacity",
+    "tolerations": "DRADeviceTaints",
+    "firstAvailable": "DRAPrioritizedList",
+    "adminAccess": "DRAAdminAccess",
+}
 _CLAIM_RESOURCES = frozenset({"*", "*/*", "resourceclaims", "resourceclaimtemplates"})
 
 
@@ -66,6 +76,13 @@ class ClusterFacts:
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     claims: Mapping[str, JsonObject] = field(default_factory=dict)
     nodes_may_be_added: bool = False
+
+    @property
+    def scheduler_rules(self) -> SchedulerRules:
+        """The rules of the cluster's kube-scheduler, as far as its version and its API server's gates tell."""
+        dropped = self.dropped_fields or frozenset()
+        gates = {gate: False for field, gate in GATE_OF_FIELD.items() if field in dropped}
+        return rules_of(self.kubernetes_version, gates)
 
     @property
     def knows_devices(self) -> bool:

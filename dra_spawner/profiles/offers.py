@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dra_spawner.dra.consumable_capacity import consumed_by_request, violates_policy
 from dra_spawner.dra.devices import DeviceCapacity, DeviceDescription, PoolId
-from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.same_hardware import pairs_by_node
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.profiles.facts import ClusterFacts
@@ -31,21 +31,26 @@ class Offer:
         All there is of it, and the device's ``requestPolicy``.
     is_shareable
         Whether the device can be shared (``allowMultipleAllocations``); of any other, a request takes everything.
+    rules
+        The rules of the cluster's kube-scheduler.
     """
 
     capacity: DeviceCapacity
     is_shareable: bool
+    rules: SchedulerRules = DEFAULT_RULES
 
     def reserved(self, wanted: Quantity) -> Quantity | None:
         """What a request of this size takes of the device, were it idle; None if it cannot have it.
 
-        0 < size <= what is taken <= what there is: kube-scheduler itself counts in 64 bits, and may take less.
+        0 < size <= what is taken <= what there is: kube-scheduler up to 1.36 counts in 64 bits, and may take less.
         """
         value, policy = self.capacity.value, self.capacity.policy
         if not self.is_shareable:
             return value if 0 < wanted.nano <= value.nano else None
-        amount = consumed_by_request(self.capacity, wanted)
-        if not 0 < wanted.nano <= amount.nano <= value.nano or (policy is not None and violates_policy(amount, policy)):
+        amount = consumed_by_request(self.capacity, wanted, self.rules)
+        if amount is None or not 0 < wanted.nano <= amount.nano <= value.nano:
+            return None
+        if policy is not None and violates_policy(amount, policy, self.rules):
             return None
         return Quantity(amount.nano, value.format)
 
@@ -104,7 +109,7 @@ class DeviceCatalog:
 
     def __init__(self, facts: ClusterFacts) -> None:
         self.facts = facts
-        self._selectors = SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
+        self._selectors = SelectorCache(list_attributes=facts.scheduler_rules.selectors_see_lists)
         self._descriptions: tuple[DeviceDescription, ...] | None = None
         self._offers: dict[tuple[str, tuple[str, ...], str], tuple[Offer, ...]] = {}
 
@@ -136,7 +141,7 @@ class DeviceCatalog:
                 continue
             key = (repr(held), description.allow_multiple_allocations)
             if key not in found and selected.verdict(description) is True:
-                found[key] = Offer(held, description.allow_multiple_allocations)
+                found[key] = Offer(held, description.allow_multiple_allocations, self.facts.scheduler_rules)
         return tuple(found.values())
 
     def _known_descriptions(self) -> tuple[DeviceDescription, ...]:

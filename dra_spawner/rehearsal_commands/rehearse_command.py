@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dra_spawner import names
 from dra_spawner.fit.input_errors import InputError
+from dra_spawner.fit.kubernetes_release import rules_of_objects
 from dra_spawner.fit.reading import Progress
 from dra_spawner.history.seen_lead_times import seen_lead_times
 from dra_spawner.history_commands.opening import CommandError, DatabaseOptions, opened
@@ -145,7 +146,8 @@ def _rehearse(
     progress: Progress,
 ) -> Rehearsal:
     progress.begin("building the model of the cluster")
-    view = View(Snapshot.from_objects(cluster.objects), options.now(), namespaces={cluster.namespace})
+    snapshot = Snapshot.from_objects(cluster.objects, rules=rules_of_objects(cluster.objects))
+    view = View(snapshot, options.now(), namespaces={cluster.namespace})
     settings = RehearsalSettings(
         margin=options.margin,
         image_time=options.image_time,

@@ -32,7 +32,7 @@ from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, o
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.service.cluster_support import cluster_version_problem
+from dra_spawner.service.cluster_support import cluster_version_problem, follow_release, learn_release
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.demand_traits import DemandTraits
 from dra_spawner.service.history_recording import HistoryRecording
@@ -312,6 +312,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     async def work(self, context: ServiceContext) -> None:
         """Watch the cluster and take part in the election, until cancelled."""
         async with await self._connected(context) as api, self.new_watch(api) as watch:
+            await learn_release(api, watch)
             controller = self.new_controller(api, watch, context.decisions)
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
             register_placeholders(context.registry, controller)
@@ -339,6 +340,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
                 # An error of one task ends the process: a leader whose watch has ended would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
+                tasks.create_task(follow_release(api, watch))
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())

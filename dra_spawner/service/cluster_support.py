@@ -1,20 +1,27 @@
-"""Whether the cluster is of a version that the service is made for. Every account may ask for it."""
+"""Which release of Kubernetes the cluster has: whether the service is made for it, and by which rules it allocates.
+
+Every account may ask for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, NoReturn
 
+from dra_spawner.dra.scheduler_rules import Release, inexact_rules, rules_of
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.versions import KUBERNETES, minor_version, version_problem
 
-__all__ = ["cluster_version_problem"]
+__all__ = ["cluster_version_problem", "follow_release", "learn_release"]
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 5.0
 """The watch begins after it, and says itself what is wrong with an API server that does not answer."""
+_EVERY_SECONDS: Final = 300.0
+"""An upgrade of the control plane takes minutes; kube-scheduler comes after the API server."""
 
 
 async def cluster_version_problem(api: KubernetesApi) -> str:
@@ -22,10 +29,33 @@ async def cluster_version_problem(api: KubernetesApi) -> str:
 
     An older cluster is watched all the same: placeholders without devices work there.
     """
+    release = await _release(api)
+    return " ".join(filter(None, (version_problem(KUBERNETES, release), inexact_rules(release))))
+
+
+async def learn_release(api: KubernetesApi, watch: ClusterWatch) -> None:
+    """Let the watch decide by the rules of the cluster's release; they stay as they are if nobody answers."""
+    release = await _release(api)
+    if release is None:
+        return
+    rules = rules_of(release)
+    if rules != watch.snapshot.rules:
+        log.info("Devices are allocated by the rules of another release: release=%s", ".".join(map(str, rules.release)))
+    watch.follow_rules(rules)
+
+
+async def follow_release(api: KubernetesApi, watch: ClusterWatch) -> NoReturn:
+    """Look from time to time whether the cluster was upgraded."""
+    while True:
+        await asyncio.sleep(_EVERY_SECONDS)
+        await learn_release(api, watch)
+
+
+async def _release(api: KubernetesApi) -> Release | None:
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             found = str((await api.get("/version")).get("gitVersion", ""))
     except (KubernetesError, TimeoutError) as error:
         log.debug("The version of the cluster is unknown: %s", error)
-        return ""
-    return version_problem(KUBERNETES, minor_version(found))
+        return None
+    return minor_version(found)

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.seen_lead_times import seen_lead_times
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
@@ -88,6 +89,7 @@ class _Copy:
     max_placeholders: int
     past: tuple[SeenNode, ...]
     leads: SeenLeads
+    rules: SchedulerRules
 
 
 @contextlib.contextmanager
@@ -191,7 +193,8 @@ class Rehearsals:
             most = replicas.max if replicas is not None else MAX_PLACEHOLDERS
             now = controller.now()
             leads = await self._seen_leads(now - _LOOK_BACK)
-            copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now), leads)
+            snapshot = controller.watch.snapshot
+            copy = _Copy(snapshot.items(), now, most, self._seen.found(now), leads, snapshot.rules)
             return await turn.run(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
 
     async def what_if(self, question: WhatIf) -> Simulation:
@@ -208,7 +211,8 @@ class Rehearsals:
         async with self._turn() as turn:
             self.look()
             now = self._controller.now()
-            copy = _Copy(self._controller.watch.snapshot.items(), now, MAX_PLACEHOLDERS, self._seen.found(now), {})
+            snapshot = self._controller.watch.snapshot
+            copy = _Copy(snapshot.items(), now, MAX_PLACEHOLDERS, self._seen.found(now), {}, snapshot.rules)
             return await turn.run(self._simulate, question, copy)
 
     def kinds(self) -> tuple[str, ...]:
@@ -252,7 +256,8 @@ class Rehearsals:
     def _rehearse(self, expected: ExpectedUsers, copy: _Copy, assumptions: RehearsalAssumptions) -> Rehearsal:
         end = time.monotonic() + _MAX_SECONDS
         settings = self._controller.settings
-        view = View(Snapshot(copy.objects), copy.now, namespaces=self._controller.server_namespaces.present)
+        snapshot = Snapshot(copy.objects, rules=copy.rules)
+        view = View(snapshot, copy.now, namespaces=self._controller.server_namespaces.present)
         supplies = self._supplies(view, expected.profile, copy, assumptions)
         return rehearse(
             expected,
@@ -273,7 +278,7 @@ class Rehearsals:
     def _simulate(self, question: WhatIf, copy: _Copy) -> Simulation:
         end = time.monotonic() + _MAX_SECONDS
         settings, shapes = self._controller.settings, self._controller.published.shapes
-        snapshot = Snapshot(copy.objects)
+        snapshot = Snapshot(copy.objects, rules=copy.rules)
         supplies: tuple[NodeSupply, ...] = ()
         if question.added_of_kind:
             view = View(snapshot, copy.now, namespaces=self._controller.server_namespaces.present)

@@ -10,8 +10,8 @@ from dra_spawner.dra.allocator import AllocationError
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.counters import CounterCache
-from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.requests import prepare_claims
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.caching import Cache, CacheSizes
 from dra_spawner.simulator.claim_shapes import ClaimShape
@@ -53,16 +53,14 @@ class CachedVerdicts:
         partitions: NodePartitions,
         classes: Mapping[str, DeviceClass],
         ranks: Mapping[str, int],
-        features: Features,
-        quirks: Quirks,
+        rules: SchedulerRules,
         sizes: CacheSizes,
     ) -> None:
         self._judge = judge
         self._partitions = partitions
         self._classes = classes
         self._ranks = ranks
-        self._features = features
-        self._quirks = quirks
+        self._rules = rules
         self.limits: SearchLimits | None = None
         self._sizes = sizes
         self._answers: Cache[tuple[int, bool], ShapeAnswer] = Cache(sizes.answers)
@@ -91,7 +89,7 @@ class CachedVerdicts:
         partition = self._partitions.of(shape)
         found = self._found.get(shape.id)
         if found is None or found.partition is not partition:
-            found = self._found.keep(shape.id, _ShapeVerdicts(shape, partition, self._features, self._sizes))
+            found = self._found.keep(shape.id, _ShapeVerdicts(shape, partition, self._rules, self._sizes))
         return found
 
     def on_node(self, name: str, shape: ClaimShape, explain: bool) -> tuple[ClassVerdict, Reason | None]:
@@ -213,8 +211,8 @@ class CachedVerdicts:
         """The error with the names of this node and these claims, which takes another search to find."""
         if not fatal.is_general:
             try:
-                selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
-                prepared = prepare_claims(claims, self._classes, self._features, self._quirks, selectors)
+                selectors = SelectorCache(list_attributes=self._rules.selectors_see_lists)
+                prepared = prepare_claims(claims, self._classes, self._rules, selectors)
                 with self.limits.search(shape.id) if self.limits is not None else nullcontext() as budget:
                     self._judge.find(view, prepared, counters or self._judge.counters(), budget)
             except AllocationError as error:
@@ -257,10 +255,10 @@ class CachedVerdicts:
 class _ShapeVerdicts:
     __slots__ = ("fitting", "partition", "shape", "single_device")
 
-    def __init__(self, shape: ClaimShape, partition: NodeClasses, features: Features, sizes: CacheSizes) -> None:
+    def __init__(self, shape: ClaimShape, partition: NodeClasses, rules: SchedulerRules, sizes: CacheSizes) -> None:
         self.shape = shape
         self.partition = partition
         self.fitting = FittingClasses()
         self.single_device: SingleDeviceCache | None = None
         if sizes.single_device and SingleDeviceCache.picks_one_device(shape):
-            self.single_device = SingleDeviceCache(shape, features, sizes.single_device)
+            self.single_device = SingleDeviceCache(shape, rules, sizes.single_device)

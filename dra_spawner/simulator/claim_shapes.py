@@ -9,8 +9,8 @@ from typing import Final
 
 from dra_spawner.dra.claims import ClaimStatus, DeviceClass, DeviceRequest, RequestAlternative, ResourceClaim
 from dra_spawner.dra.errors import AllocationError
-from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.requests import PreparedClaim, prepare_claims
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.caching import Cache, CacheSizes
 
@@ -43,10 +43,9 @@ class ClaimShape:
 class ClaimShapes:
     """Recognises shapes; must be cleared when a device class changes."""
 
-    def __init__(self, features: Features, quirks: Quirks, sizes: CacheSizes) -> None:
-        self._features = features
-        self._quirks = quirks
-        self._selectors = SelectorCache(list_attributes=features.list_type_attributes)
+    def __init__(self, rules: SchedulerRules, sizes: CacheSizes) -> None:
+        self._rules = rules
+        self._selectors = SelectorCache(list_attributes=rules.selectors_see_lists)
         self._shapes: Cache[tuple[Hashable, ...], ClaimShape] = Cache(sizes.shapes)
         self._keys: Cache[int, tuple[ResourceClaim, Hashable]] = Cache(sizes.claim_keys)
         self._ids = count()
@@ -61,7 +60,7 @@ class ClaimShapes:
         """
         if self._selectors.kept >= MAX_SELECTOR_VERDICTS:
             self._shapes.clear()
-            self._selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
+            self._selectors = SelectorCache(list_attributes=self._rules.selectors_see_lists)
         key = tuple([self._key(claim) for claim in claims])
         shape = self._shapes.get(key)
         if shape is None:
@@ -85,10 +84,10 @@ class ClaimShapes:
             for index, claim in enumerate(claims)
         ]
         try:
-            prepared = prepare_claims(nameless, classes, self._features, self._quirks, self._selectors)
+            prepared = prepare_claims(nameless, classes, self._rules, self._selectors)
         except AllocationError:
             # Again, for the message to have the claim's own name.
-            prepare_claims(claims, classes, self._features, self._quirks, self._selectors)
+            prepare_claims(claims, classes, self._rules, self._selectors)
             raise
         return ClaimShape(next(self._ids), prepared, _attributes(prepared))
 

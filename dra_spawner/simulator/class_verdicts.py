@@ -11,11 +11,11 @@ from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, F
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.dra.counters import CounterCache
-from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.pools import PoolState
 from dra_spawner.dra.reasons import ExplainingSearch, NoFitReason, RefusalKind
 from dra_spawner.dra.requests import PreparedClaim
 from dra_spawner.dra.results import make_allocation, move_allocation
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.dra.search import Search
 from dra_spawner.simulator.pool_views import NodeView
 
@@ -78,17 +78,14 @@ ClassVerdict = Fits | Misfit | Fatal
 class Judge:
     """Searches on a node's view, and translates the outcome to other nodes of the same class."""
 
-    def __init__(
-        self, allocated: AllocatedState, features: Features, quirks: Quirks, max_steps: int | None = None
-    ) -> None:
+    def __init__(self, allocated: AllocatedState, rules: SchedulerRules, max_steps: int | None = None) -> None:
         self._allocated = allocated
-        self._features = features
-        self._quirks = quirks
+        self._rules = rules
         self._max_steps = max_steps
 
     def counters(self) -> CounterCache:
         """Remaining counters, as one attempt to place a pod caches them."""
-        return CounterCache(self._allocated, self._quirks)
+        return CounterCache(self._allocated, self._rules)
 
     def judge(
         self,
@@ -127,8 +124,7 @@ class Judge:
             view.node,
             self._allocated,
             counters,
-            self._features,
-            self._quirks,
+            self._rules,
             cancelled,
             budget=budget,
         )
@@ -140,7 +136,7 @@ class Judge:
             for claim, selected in zip(claims, search.selected, strict=True)
         ]
         allocations = [
-            make_allocation(claim, chosen, options, view.node.name, self._features, self._quirks)
+            make_allocation(claim, chosen, options, view.node.name, self._rules)
             for claim, chosen, options in zip(claims, search.chosen, alternatives, strict=True)
         ]
         positions = [tuple([view.position(item.candidate) for item in chosen]) for chosen in search.chosen]
@@ -172,7 +168,7 @@ class Judge:
     ) -> Reason:
         """Why the claims do not fit on the node and on its class, within the budget."""
         reason = ExplainingSearch(
-            claims, view.pools, view.node, self._allocated, counters, self._features, self._quirks, budget=budget
+            claims, view.pools, view.node, self._allocated, counters, self._rules, budget=budget
         ).explain()
         device = reason.nearest.device if reason is not None else None
         return Reason(reason, view.positions()[device] if device is not None else None)

@@ -16,9 +16,9 @@ from itertools import count
 from types import MappingProxyType
 
 from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, DoesNotFit
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.objects import AllocatedDevice, DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.results import DeviceResult
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.simulator.cached_verdicts import CachedVerdicts
 from dra_spawner.simulator.caching import CacheSizes
 from dra_spawner.simulator.claim_shapes import ClaimShapes
@@ -44,8 +44,8 @@ class DeviceState:
         replaced slice keeps its rank.
     claims
         Allocated claims are recorded under ``(namespace, name)``, which must be unique.
-    features, quirks
-        See :class:`~dra_spawner.dra.allocator.Allocator`.
+    rules
+        The rules of the cluster's kube-scheduler.
     journal
         Journal for undo entries; None for a new one.
     max_steps
@@ -60,29 +60,45 @@ class DeviceState:
         classes: Iterable[DeviceClass] = (),
         nodes: Iterable[Node] = (),
         claims: Iterable[ResourceClaim] = (),
-        features: Features = SCHEDULER_1_36,
-        quirks: Quirks = QUIRKS_1_36,
+        rules: SchedulerRules = DEFAULT_RULES,
         *,
         journal: Journal | None = None,
         max_steps: int | None = None,
         sizes: CacheSizes | None = None,
     ) -> None:
-        sizes = sizes or CacheSizes()
         self.journal = journal if journal is not None else Journal()
-        self._pools = PoolViews(features, quirks, slices)
+        self._rules = rules
+        self._max_steps = max_steps
+        self._sizes = sizes or CacheSizes()
+        self._pools = PoolViews(rules, slices)
         self._classes = {item.name: item for item in classes}
         self._nodes = {node.name: node for node in nodes}
         self._ranks = {name: rank for rank, name in enumerate(self._nodes)}
         self._next_rank = count(len(self._nodes))
         self._holders = Holders(claims)
-        self._allocated = AllocatedState(features)
-        self._allocated.add_all(self._holders.held_at_first())
-        self._judge = Judge(self._allocated, features, quirks, max_steps)
-        self._shapes = ClaimShapes(features, quirks, sizes)
+        self._begin_to_judge(self._holders.held_at_first())
+
+    def _begin_to_judge(self, held: Iterable[Held]) -> None:
+        rules, sizes = self._rules, self._sizes
+        self._allocated = AllocatedState(rules)
+        self._allocated.add_all(held)
+        self._judge = Judge(self._allocated, rules, self._max_steps)
+        self._shapes = ClaimShapes(rules, sizes)
         self._partitions = NodePartitions(self._nodes, self._ranks, self._pools, self._allocated, sizes)
-        self._verdicts = CachedVerdicts(
-            self._judge, self._partitions, self._classes, self._ranks, features, quirks, sizes
-        )
+        self._verdicts = CachedVerdicts(self._judge, self._partitions, self._classes, self._ranks, rules, sizes)
+
+    @property
+    def rules(self) -> SchedulerRules:
+        """The rules of the cluster's kube-scheduler."""
+        return self._rules
+
+    def follow_rules(self, rules: SchedulerRules) -> None:
+        """Decide by other rules from now on. All verdicts are forgotten; this has no undo entry."""
+        limits = self._verdicts.limits
+        self._rules = rules
+        self._pools.follow_rules(rules)
+        self._begin_to_judge(self._holders.by_key.values())
+        self._verdicts.limits = limits
 
     @property
     def nodes(self) -> Mapping[str, Node]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode, decode_all
 from dra_spawner.simulator.cluster_state import ClusterState
@@ -30,8 +30,8 @@ class ForkableCluster:
 
     Parameters
     ----------
-    features, quirks
-        See :class:`~dra_spawner.dra.allocator.Allocator`.
+    rules
+        The rules of the cluster's kube-scheduler.
     max_steps
         Maximum steps of the search for devices on one node; None for no limit.
     """
@@ -40,8 +40,7 @@ class ForkableCluster:
         self,
         objects: Iterable[ClusterObject | BrokenObject] = (),
         *,
-        features: Features = SCHEDULER_1_36,
-        quirks: Quirks = QUIRKS_1_36,
+        rules: SchedulerRules = DEFAULT_RULES,
         max_steps: int | None = None,
     ) -> None:
         items = list(objects)
@@ -49,8 +48,7 @@ class ForkableCluster:
         devices = DeviceState(
             [item for item in items if isinstance(item, ResourceSlice)],
             [item for item in items if isinstance(item, DeviceClass)],
-            features=features,
-            quirks=quirks,
+            rules=rules,
             journal=self._journal,
             max_steps=max_steps,
         )
@@ -65,17 +63,27 @@ class ForkableCluster:
         cls,
         objects: Iterable[object],
         *,
-        features: Features = SCHEDULER_1_36,
-        quirks: Quirks = QUIRKS_1_36,
+        rules: SchedulerRules = DEFAULT_RULES,
         max_steps: int | None = None,
     ) -> Self:
         """Snapshot of API objects as JSON; other kinds are ignored."""
         return cls(
             decode_all(objects),
-            features=features,
-            quirks=quirks,
+            rules=rules,
             max_steps=max_steps,
         )
+
+    @property
+    def rules(self) -> SchedulerRules:
+        """The rules of the cluster's kube-scheduler."""
+        return self._state.devices.rules
+
+    def follow_rules(self, rules: SchedulerRules) -> None:
+        """Decide by other rules from now on, as after an upgrade of the cluster; outside forks only."""
+        if self._forks:
+            raise SnapshotError(SnapshotProblem.FORK_OPEN, "rules cannot change while a fork is open")
+        if rules != self.rules:
+            self._state.devices.follow_rules(rules)
 
     def limit_searches(self, limits: SearchLimits | None) -> None:
         """Limit the cost of searches for devices; None for no limit.

@@ -16,10 +16,10 @@ from itertools import count
 
 from dra_spawner.dra.allocated_state import PoolDevices
 from dra_spawner.dra.devices import DeviceId, PoolId, ResourceSlice
-from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node
 from dra_spawner.dra.pools import Candidate, Pool, PoolState, gather_pools, local_pool, pool_order
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.table import Table
 
@@ -112,12 +112,11 @@ class PoolViews:
         Unique number of each version of a slice, by the slice's name.
     """
 
-    def __init__(self, features: Features, quirks: Quirks, slices: Iterable[ResourceSlice] = ()) -> None:
+    def __init__(self, rules: SchedulerRules, slices: Iterable[ResourceSlice] = ()) -> None:
         # The owner of this object records undos in its own journal.
         self.slices: Table[str, ResourceSlice] = Table(Journal())
         self.serials: dict[str, int] = {}
-        self._features = features
-        self._quirks = quirks
+        self._rules = rules
         self._ranks: dict[str, int] = {}
         self._next_rank = count()
         self._next_serial = count()
@@ -131,6 +130,13 @@ class PoolViews:
             self._pools.setdefault(item.pool_id, _KnownPool([])).slices.append(item)
         for pool_id in self._pools:
             self._settle(pool_id)
+
+    def follow_rules(self, rules: SchedulerRules) -> None:
+        """See the same slices by other rules."""
+        self._rules = rules
+        for pool_id in self._pools:
+            self._settle(pool_id)
+        self._common = self._troubled = self._entangled = None
 
     def put(self, item: ResourceSlice, rank: int | None = None) -> Concerned:
         """Add a slice, or replace the one of this name.
@@ -165,12 +171,12 @@ class PoolViews:
         pools = []
         for known in local.values():
             slices = known.slices if len(known.slices) == 1 else sorted(known.slices, key=self._order)
-            pool = local_pool(slices, self._features)
+            pool = local_pool(slices, self._rules.features)
             if pool is not None:
                 pools.append(pool)
         if self._common_slices():
             try:
-                pools += gather_pools(self, node, self._features, self._quirks)
+                pools += gather_pools(self, node, self._rules)
             except NodeSelectorError as error:
                 return NodeView(node, (), frozenset(), f"a resource slice's node selector: {error}")
         pools += self._trouble_for(node.name)
@@ -187,14 +193,14 @@ class PoolViews:
     def entangled_names(self) -> frozenset[str]:
         """Names of pools whose counters kube-scheduler may confuse within one attempt to place a pod.
 
-        It caches what is left of counters by the pool's name alone. That is harmless if all pools of a name are local
-        to one node, or if only one pool has the name and its counters look alike from every node.
+        It caches what is left of counters by pool. That is harmless if the pool is local to one node, or its counters
+        look alike from every node. Up to 1.36 it does so by the pool's name alone: then all pools of a name count.
         """
         if self._entangled is None:
-            self._entangled = self._find_entangled() if self._quirks.counters_by_pool_name else frozenset()
+            self._entangled = self._find_entangled()
         return self._entangled
 
-    def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
+    def for_node(self, node_name: str, rules: SchedulerRules) -> Sequence[ResourceSlice]:
         """Slices of common pools, for all nodes."""
         return self._common_slices()
 
@@ -218,7 +224,8 @@ class PoolViews:
 
         If the slices of a pool disagree about their number, the first slice counts.
         """
-        return not item.node_name or bool(item.shared_counters), self._ranks[item.name]
+        everywhere = bool(item.shared_counters) and self._rules.quirks.counter_slices_relevant_everywhere
+        return not item.node_name or everywhere, self._ranks[item.name]
 
     def _enter(self, item: ResourceSlice) -> None:
         self.slices.put(item.name, item)
@@ -262,7 +269,7 @@ class PoolViews:
         if not counter_slices:
             return None
         # No node has the empty name, so this is the view of every node but the owner.
-        seen = gather_pools(_OnePool(counter_slices, pool.slices), Node(""), self._features, self._quirks)
+        seen = gather_pools(_OnePool(counter_slices, pool.slices), Node(""), self._rules)
         return next((item for item in seen if item.state is not PoolState.USABLE), None)
 
     def _trouble_for(self, node_name: str) -> list[Pool]:
@@ -283,6 +290,12 @@ class PoolViews:
         for pool_id, pool in self._pools.items():
             if any(item.shared_counters for item in pool.slices):
                 with_counters.setdefault(pool_id.pool, []).append(pool)
+        if not self._rules.quirks.counters_by_pool_name:
+            return frozenset(
+                name
+                for name, pools in with_counters.items()
+                if any(not pool.owner and not _looks_alike_everywhere(pool.slices) for pool in pools)
+            )
         return frozenset(
             name
             for name, pools in with_counters.items()
@@ -301,7 +314,7 @@ class _OnePool:
         self._visible = visible
         self._everywhere = everywhere
 
-    def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
+    def for_node(self, node_name: str, rules: SchedulerRules) -> Sequence[ResourceSlice]:
         return self._visible
 
     def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:

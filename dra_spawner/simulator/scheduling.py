@@ -18,6 +18,7 @@ from dra_spawner.dra.extended_resources import ExtendedRequests, classes_by_reso
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.extended_resources import EXTENDED_RESOURCE_CLAIM
 from dra_spawner.simulator.node_fit import FITS, Filter, FilterVerdict, FitCode, NodeFit, eligible_nodes
@@ -55,6 +56,7 @@ class ClusterView:
     """Pods with a nominated node, by node name."""
     selectors: SelectorCache | None = None
     """Cached verdicts of CEL selectors, shared by all attempts."""
+    rules: SchedulerRules = DEFAULT_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ class SchedulingAttempt:
         self.question = question
         self._choose = choose
         self._budget = budget
-        self._allocator = Allocator(view.slices, view.classes, view.allocated, selectors=view.selectors)
+        self._allocator = Allocator(view.slices, view.classes, view.allocated, view.rules, selectors=view.selectors)
         self._to_allocate = [claim for claim in question.claims if not claim.is_allocated]
         # Most pods have no extended resources, and then the classes are not needed.
         extended = frozenset(name for name, amount in question.pod.requests.items() if amount and "/" in name)

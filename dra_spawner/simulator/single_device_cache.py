@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from dra_spawner.dra.allocated_state import DeviceUse, consumed_in
-from dra_spawner.dra.consumable_capacity import Share, ShareRefused, shortage
+from dra_spawner.dra.consumable_capacity import Share, ShareError, ShareRefused, shortage
 from dra_spawner.dra.devices import Device
-from dra_spawner.dra.features import Features
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.caching import Cache
 from dra_spawner.simulator.claim_shapes import ClaimShape
 from dra_spawner.simulator.class_verdicts import ClassVerdict
@@ -40,11 +40,11 @@ class SingleDeviceCache:
         Maximum number of verdicts.
     """
 
-    def __init__(self, shape: ClaimShape, features: Features, size: int) -> None:
+    def __init__(self, shape: ClaimShape, rules: SchedulerRules, size: int) -> None:
         self.verdicts: Cache[SingleDeviceKey, ClassVerdict] = Cache(size)
         self._alternatives = shape.prepared[0].requests[0]
-        self._with_capacity = features.consumable_capacity
-        self._by_shares: dict[tuple[Share | ShareRefused | None, ...], _FitsByUse] = {}
+        self._with_capacity = rules.features.consumable_capacity
+        self._by_shares: dict[tuple[Share | ShareRefused | ShareError, ...], _FitsByUse] = {}
         self._structures: Cache[int, tuple[_FitsByUse, ...] | None] = Cache(_MAX_STRUCTURES)
 
     @staticmethod
@@ -96,7 +96,7 @@ class SingleDeviceCache:
     def _fits_on(self, device: Device) -> _FitsByUse:
         if not self._with_capacity or device.defect:
             # The shares of a defective device are unknown; all nodes of the structure have the same defect.
-            shares: tuple[Share | ShareRefused | None, ...] = ()
+            shares: tuple[Share | ShareRefused | ShareError, ...] = ()
         else:
             shares = tuple([alternative.share(device.description) for alternative in self._alternatives])
         fits = self._by_shares.get(shares)
@@ -108,7 +108,7 @@ class SingleDeviceCache:
 class _FitsByUse(dict[DeviceUse, tuple[bool, ...]]):
     """By the use of a device: whether it is taken, and whether each of these shares fits on it."""
 
-    def __init__(self, shares: tuple[Share | ShareRefused | None, ...]) -> None:
+    def __init__(self, shares: tuple[Share | ShareRefused | ShareError, ...]) -> None:
         super().__init__()
         self._shares = shares
 

@@ -21,6 +21,8 @@ class SnapshotProblem(StrEnum):
     EXISTS = "Exists"
     NO_FORK = "NoFork"
     """There is nothing to commit or revert."""
+    FORK_OPEN = "ForkOpen"
+    """A change that cannot be reverted."""
 
 
 class SnapshotError(Exception):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from dra_spawner.dra.features import SCHEDULER_1_36, Features
 from dra_spawner.dra.objects import (
     Device,
     DeviceClass,
@@ -75,13 +74,10 @@ class Utilization:
         Weights of devices; equal by default.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, weights: ClassWeights | None = None, features: Features = SCHEDULER_1_36
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, weights: ClassWeights | None = None) -> None:
         self._snapshot = snapshot
         self._weights = weights or ClassWeights()
-        self._features = features
-        self._selectors = SelectorCache(list_attributes=features.list_type_attributes)
+        self._selectors = SelectorCache(list_attributes=snapshot.rules.selectors_see_lists)
         self._known_weights: dict[DeviceDescription, Fraction] = {}
         self._of_pool: dict[PoolId, list[ResourceSlice]] = {}
         self._of_node: dict[str, list[ResourceSlice]] = {}
@@ -107,7 +103,7 @@ class Utilization:
             state.node.identity,
             {pool_id: self._of_pool[pool_id] for pool_id in self._pools_of_node.get(node_name, ())},
             self._snapshot.state.devices.allocated,
-            self._features,
+            self._snapshot.rules,
             self._weight,
             self.doubts_of(node_name),
         )
@@ -133,7 +129,7 @@ class Utilization:
         return tuple(
             use
             for pool_id in sorted(self._pools_of_node.get(node_name, ()))
-            for use in device_uses(node, self._of_pool[pool_id], allocated, self._features, doubts)
+            for use in device_uses(node, self._of_pool[pool_id], allocated, self._snapshot.rules, doubts)
         )
 
     def doubts_of(self, node_name: str) -> DeviceDoubts:

@@ -29,10 +29,10 @@ from fractions import Fraction
 from typing import Final, TypeVar
 
 from dra_spawner.dra.allocated_state import AllocatedState
-from dra_spawner.dra.features import QUIRKS_1_36, Features
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Device, Node, PoolId, ResourceSlice
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.device_doubts import NO_DOUBTS, DeviceDoubts
 
 __all__ = ["DeviceUse", "PoolUtilization", "WeightedUtilization", "device_uses", "used_units", "weighted_utilization"]
@@ -84,7 +84,7 @@ def weighted_utilization(
     node: Node,
     pools: Mapping[PoolId, Sequence[ResourceSlice]],
     allocated: AllocatedState,
-    features: Features,
+    rules: SchedulerRules,
     weight_of: WeightOf,
     doubts: DeviceDoubts = NO_DOUBTS,
 ) -> WeightedUtilization:
@@ -105,7 +105,7 @@ def weighted_utilization(
     found = tuple(
         PoolUtilization(pool_id, problem=unknown[pool_id])
         if pool_id in unknown
-        else _pool(node, pool_id, pools.get(pool_id, ()), allocated, features, weight_of, doubts)
+        else _pool(node, pool_id, pools.get(pool_id, ()), allocated, rules, weight_of, doubts)
         for pool_id in sorted({*pools, *unknown, *doubts.withdrawn})
     )
     return WeightedUtilization(found, tuple(f"pool {pool.id}: {pool.problem}" for pool in found if pool.problem))
@@ -116,14 +116,14 @@ def _pool(
     pool_id: PoolId,
     slices: Sequence[ResourceSlice],
     allocated: AllocatedState,
-    features: Features,
+    rules: SchedulerRules,
     weight_of: WeightOf,
     doubts: DeviceDoubts,
 ) -> PoolUtilization:
     withdrawn = doubts.withdrawn.get(pool_id, 0)
     if not slices:
         return PoolUtilization(pool_id, Fraction(withdrawn), Fraction(withdrawn))
-    pool = _complete_pool(node, slices, features)
+    pool = _complete_pool(node, slices, rules)
     if isinstance(pool, str):
         return PoolUtilization(pool_id, problem=pool)
     devices = [
@@ -144,14 +144,14 @@ def _pool(
     return PoolUtilization(pool_id, used + others, sum(weights, _ZERO) + others)
 
 
-def _complete_pool(node: Node, slices: Sequence[ResourceSlice], features: Features) -> Pool | str:
+def _complete_pool(node: Node, slices: Sequence[ResourceSlice], rules: SchedulerRules) -> Pool | str:
     """The pool as the node sees it, or why it cannot be used."""
     newest = max(item.generation for item in slices)
     current = [item for item in slices if item.generation == newest]
     if any(item.resource_slice_count != len(current) for item in current):
         return f"incomplete, generation {newest} has {len(current)} of {current[0].resource_slice_count} slices"
     try:
-        pools = gather_pools(SliceIndex(current), node, features, QUIRKS_1_36)
+        pools = gather_pools(SliceIndex(current), node, rules)
     except NodeSelectorError as error:
         return str(error)
     if not pools:
@@ -247,7 +247,7 @@ def device_uses(
     node: Node,
     slices: Sequence[ResourceSlice],
     allocated: AllocatedState,
-    features: Features,
+    rules: SchedulerRules,
     doubts: DeviceDoubts = NO_DOUBTS,
 ) -> tuple[DeviceUse, ...]:
     """How far each of a node's own devices in a pool is in use; empty while the pool is incomplete or invalid.
@@ -257,7 +257,7 @@ def device_uses(
     slices
         All slices of the pool.
     """
-    pool = _complete_pool(node, slices, features)
+    pool = _complete_pool(node, slices, rules)
     if isinstance(pool, str):
         return ()
     taken = _taken(pool, allocated)

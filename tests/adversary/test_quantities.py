@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from functools import partial
 from itertools import cycle, islice
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -14,12 +13,15 @@ from hypothesis import strategies as st
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.claim_sizes import MAX_SIZE_UNITS, is_size
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
+from dra_spawner.dra.scheduler_rules import RULES, rules_of
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
+from dra_spawner.versions import minor_version
 from tests.adversary.quantities import CAPACITIES, OVERFLOWING, claim, objects, request, texts
+from tests.cluster.harness_binary import KUBERNETES_VERSION
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import pod, scheduled
-from tests.oracle.binary import ask
+from tests.oracle.binary import Oracles, ask
 from tests.oracle.comparison import differences, verdicts
 
 #: One batch of many quantities; a failing one is shown as it is, for each try costs a cluster.
@@ -29,6 +31,8 @@ ONE_BATCH = settings(
 ORDINARY = ["1n", "-1Gi", "0", "-9223372036854775808", "7Gi", "12Gi", "40Gi", "1.5Gi", "95M", "1500m", "4Ei", "3e9"]
 _FEATURES = ("AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "PartitionableDevices")
 _SIZES = st.tuples(texts, st.sampled_from(CAPACITIES))
+#: Of the clusters under test.
+_RULES = rules_of(minor_version(KUBERNETES_VERSION))
 #: Of one claim's allocation.
 _MAX_REQUESTS = 32
 
@@ -83,16 +87,17 @@ def consumed_in(verdict: JsonObject) -> Quantity | None:
 @ONE_BATCH
 @example([(text, capacity) for text in (*OVERFLOWING, *ORDINARY) for capacity in CAPACITIES])
 @given(st.lists(_SIZES, min_size=300, max_size=300, unique_by=lambda each: each[0]))
-def test_the_scheduler_counts_quantities_as_we_do(oracle: Path, asked: list[tuple[str, JsonObject]]) -> None:
+def test_the_scheduler_counts_quantities_as_we_do(oracles: Oracles, asked: list[tuple[str, JsonObject]]) -> None:
     known = [(text, capacity) for text, capacity in asked if parsed(text) is not None]
     scenarios = [scenario(Quantity.parse(text.strip()).stored_text(), capacity) for text, capacity in known]
-    for (text, capacity), (each, answer) in zip(known, ask(oracle, scenarios), strict=True):
-        assert not differences(verdicts(each), answer["verdicts"]), (text, capacity)
-        (verdict,) = answer["verdicts"]
-        consumed = consumed_in(verdict)
-        # An accepted size is counted as written; a size that consumes too little is refused.
-        if consumed is not None and is_size(text):
-            assert Quantity(1) <= Quantity.parse(text) <= consumed <= Quantity.parse(capacity["value"]), text
+    for release, binary in oracles.items():
+        for (text, capacity), (each, answer) in zip(known, ask(binary, scenarios), strict=True):
+            assert not differences(verdicts(each, RULES[release]), answer["verdicts"]), (release, text, capacity)
+            (verdict,) = answer["verdicts"]
+            consumed = consumed_in(verdict)
+            # An accepted size is counted as written; a size that consumes too little is refused.
+            if consumed is not None and is_size(text):
+                assert Quantity(1) <= Quantity.parse(text) <= consumed <= Quantity.parse(capacity["value"]), text
 
 
 @given(texts)
@@ -115,7 +120,7 @@ def test_claims_consume_the_computed_amounts(cluster: ClusterUnderTest, random_t
     usable = [text for text in (*OVERFLOWING, *ORDINARY, *random_texts) if parsed(text) is not None][:64]
     stored = [Quantity.parse(text.strip()).stored_text() for text in usable]
     asked = list(zip(stored, islice(cycle(CAPACITIES[:4]), len(stored)), strict=True))
-    computed = [consumed_in(verdicts(scenario(text, capacity))[0]) for text, capacity in asked]
+    computed = [consumed_in(verdicts(scenario(text, capacity), _RULES)[0]) for text, capacity in asked]
     expected = {f"r{index}": amount.stored_text() for index, amount in enumerate(computed) if amount is not None}
     node = f"node-{secrets.token_hex(3)}"
     device_class, device_slice = objects(node, [capacity for _, capacity in asked])

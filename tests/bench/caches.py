@@ -31,9 +31,9 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import Any
 
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex, gather_pools
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 from dra_spawner.simulator.caching import CacheSizes
 from dra_spawner.simulator.device_state import DeviceState
 from dra_spawner.simulator.pool_views import PoolViews
@@ -200,7 +200,7 @@ def other_ratios(cluster: Cluster) -> dict[str, float]:
     Without `PoolViews`, a slice that comes means to group all slices anew; without the late index of `Holders`, a state that
     is asked one question groups all claims by name.
     """
-    views = PoolViews(SCHEDULER_1_36, QUIRKS_1_36, cluster.slices)
+    views = PoolViews(DEFAULT_RULES, cluster.slices)
     node, item = cluster.nodes[0], cluster.slices[0]
     claims = cluster.shapes[2]()
     times: dict[str, list[float]] = {name: [] for name in ("followed", "anew", "late", "at once")}
@@ -209,7 +209,7 @@ def other_ratios(cluster: Cluster) -> dict[str, float]:
             views.put(item)
             views.view(node)
         with timed(times["anew"]):
-            gather_pools(SliceIndex(cluster.slices), node, SCHEDULER_1_36, QUIRKS_1_36)
+            gather_pools(SliceIndex(cluster.slices), node, DEFAULT_RULES)
         with timed(times["late"]):
             list(cluster.state(CacheSizes()).verdicts(claims, explain=False))
         with timed(times["at once"]):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dra_spawner.dra.allocator import AllocatedState, Allocator
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.objects import Device, DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 
 DRIVER = "gpu.example.com"
 NODE = Node("n1", {"tier": "a"})
@@ -123,10 +125,17 @@ def make_allocator(
     existing: Any = (),
     *,
     classes: Any = (GPU,),
-    features: Features = SCHEDULER_1_36,
-    quirks: Quirks = QUIRKS_1_36,
+    rules: SchedulerRules = DEFAULT_RULES,
+    features: Mapping[str, bool] | None = None,
 ) -> Allocator:
-    return Allocator(slices, classes, AllocatedState.from_claims(existing, features), features, quirks)
+    if features is not None:
+        rules = with_features(rules, **features)
+    return Allocator(slices, classes, AllocatedState.from_claims(existing, rules), rules)
+
+
+def with_features(rules: SchedulerRules, **features: bool) -> SchedulerRules:
+    """The rules with some features on or off."""
+    return replace(rules, features=replace(rules.features, **features))
 
 
 def devices_of(found: Any) -> list[list[str]]:

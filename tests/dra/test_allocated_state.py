@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.dra.allocated_state import AllocatedState, consumed_in
-from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import AllocatedDevice, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 from tests.all_of_them import all_of_them
-from tests.dra.builders import DRIVER, make_claim, request, result, share, used
+from tests.dra.builders import DRIVER, make_claim, request, result, share, used, with_features
 
 D0 = DeviceId(DRIVER, "p", "d0")
 GI = 2**30 * 10**9
@@ -43,7 +43,9 @@ def test_results(results: list[Any], taken: bool, allocated: bool, consumed: dic
 
 
 def test_without_consumable_capacity_shares_are_whole_devices() -> None:
-    state = AllocatedState.from_claims([used(share("d0", memory="1Gi"))], Features(consumable_capacity=False))
+    state = AllocatedState.from_claims(
+        [used(share("d0", memory="1Gi"))], with_features(DEFAULT_RULES, consumable_capacity=False)
+    )
     assert state.is_taken(D0)
     assert state.consumed_capacity(D0) is None
 

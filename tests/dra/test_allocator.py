@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
-from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass, Node
 from tests.all_of_them import all_of_them
 from tests.dra.builders import (
@@ -172,7 +171,7 @@ def test_one_allocator_serves_many_nodes() -> None:
     },
 )
 def test_fatal(claim: Any, features: dict[str, bool], reason: FatalReason) -> None:
-    allocator = make_allocator([TWO], features=Features(**features))
+    allocator = make_allocator([TWO], features=features)
     with pytest.raises(AllocationError) as caught:
         allocator.allocate(NODE, [make_claim(claim)])
     assert caught.value.reason is reason
@@ -212,7 +211,7 @@ def test_devices_that_need_a_disabled_feature(feature: str, device: Any) -> None
     slices = [make_slice("a", [device], count=2), counter_slice("b", {"x": {"m": "1"}}, count=2)]
     if feature == "partitionable_devices":
         slices = [make_slice("a", [device])]
-    allocator = make_allocator(slices, features=Features(**{feature: False}))
+    allocator = make_allocator(slices, features={feature: False})
     assert isinstance(allocator.allocate(NODE, [make_claim(request())]), DoesNotFit)
 
 
@@ -220,7 +219,7 @@ def test_disabled_taints_are_ignored() -> None:
     tainted = make_slice(devices=[device_json("d0", taints=[{"key": "a", "effect": "NoSchedule"}])])
     claim = make_claim(request())
     assert isinstance(make_allocator([tainted]).allocate(NODE, [claim]), DoesNotFit)
-    assert isinstance(make_allocator([tainted], features=Features(device_taints=False)).allocate(NODE, [claim]), tuple)
+    assert isinstance(make_allocator([tainted], features={"device_taints": False}).allocate(NODE, [claim]), tuple)
 
 
 def test_a_search_of_any_depth() -> None:

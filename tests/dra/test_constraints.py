@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.constraints import Constraint, find_attribute, make_constraint
-from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Quirks
 from dra_spawner.dra.objects import Device, DeviceConstraint
+from dra_spawner.dra.scheduler_rules import RULES, SchedulerRules
 from tests.all_of_them import all_of_them
-from tests.dra.builders import DRIVER, make_device
+from tests.dra.builders import DRIVER, make_device, with_features
 
 NAME = "example.com/a"
 ABSENT = object()
 MATCH, DISTINCT = DeviceConstraint(match_attribute=NAME), DeviceConstraint(distinct_attribute=NAME)
 
 
-def make(constraint: DeviceConstraint, *, lists: bool = False, quirks: Quirks = QUIRKS_1_36) -> Constraint:
-    made = make_constraint(constraint, ALL_FEATURES if lists else SCHEDULER_1_36, quirks)
+def make(constraint: DeviceConstraint, *, lists: bool = False, rules: SchedulerRules = RULES[1, 36]) -> Constraint:
+    made = make_constraint(constraint, with_features(rules, list_type_attributes=lists))
     assert made is not None
     return made
 
@@ -75,10 +75,10 @@ def test_match_narrows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quirks", "passes"), [pytest.param(QUIRKS_1_36, False, id="1.36"), pytest.param(QUIRKS_OFF, True, id="off")]
+    ("rules", "passes"), [pytest.param(RULES[1, 36], False, id="1.36"), pytest.param(RULES[1, 37], True, id="1.37")]
 )
-def test_match_narrowed_by_a_device_given_up(quirks: Quirks, passes: bool) -> None:
-    constraint = make(MATCH, lists=True, quirks=quirks)
+def test_match_narrowed_by_a_device_given_up(rules: SchedulerRules, passes: bool) -> None:
+    constraint = make(MATCH, lists=True, rules=rules)
     accepts(constraint, ["x", "y"], ["x"])
     constraint.remove("r", "", with_value(["x"]))
     assert accepts(constraint, ["y"]) == [passes]
@@ -93,17 +93,17 @@ def test_match_forgets_when_the_last_device_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quirks", "passes"), [pytest.param(QUIRKS_1_36, True, id="1.36"), pytest.param(QUIRKS_OFF, False, id="off")]
+    ("rules", "passes"), [pytest.param(RULES[1, 36], True, id="1.36"), pytest.param(RULES[1, 37], False, id="1.37")]
 )
-def test_distinct_remembers_one_device_of_a_request(quirks: Quirks, passes: bool) -> None:
-    assert accepts(make(DISTINCT, quirks=quirks), "x", "y", "x") == [True, True, passes]
+def test_distinct_remembers_one_device_of_a_request(rules: SchedulerRules, passes: bool) -> None:
+    assert accepts(make(DISTINCT, rules=rules), "x", "y", "x") == [True, True, passes]
 
 
 @pytest.mark.parametrize(
-    ("quirks", "passes"), [pytest.param(QUIRKS_1_36, True, id="1.36"), pytest.param(QUIRKS_OFF, False, id="off")]
+    ("rules", "passes"), [pytest.param(RULES[1, 36], True, id="1.36"), pytest.param(RULES[1, 37], False, id="1.37")]
 )
-def test_distinct_forgets_a_request_at_once(quirks: Quirks, passes: bool) -> None:
-    constraint = make(DISTINCT, quirks=quirks)
+def test_distinct_forgets_a_request_at_once(rules: SchedulerRules, passes: bool) -> None:
+    constraint = make(DISTINCT, rules=rules)
     accepts(constraint, "x", "y")
     constraint.remove("r", "", with_value("y"))
     assert accepts(constraint, "x") == [passes]
@@ -144,7 +144,7 @@ def test_match_wins_over_distinct() -> None:
 
 
 def test_neither() -> None:
-    assert make_constraint(DeviceConstraint(), SCHEDULER_1_36, QUIRKS_1_36) is None
+    assert make_constraint(DeviceConstraint(), RULES[1, 36]) is None
 
 
 @pytest.mark.parametrize(

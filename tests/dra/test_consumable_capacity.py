@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of, shortage
+from dra_spawner.dra.consumable_capacity import Share, ShareError, ShareRefused, share_of, shortage
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.scheduler_rules import RULES, SchedulerRules
 from tests.all_of_them import all_of_them
-from tests.dra.builders import make_device
+from tests.dra.builders import make_device, with_features
 
 
-def share_for(capacity: dict[str, Any], requests: dict[str, str] | None) -> Share | ShareRefused:
+def share_for(
+    capacity: dict[str, Any], requests: dict[str, str] | None, rules: SchedulerRules = RULES[1, 36]
+) -> Share | ShareRefused | ShareError:
     device = make_device(capacity=capacity, allowMultipleAllocations=True)
     wanted = {name: Quantity.parse(text) for name, text in requests.items()} if requests is not None else None
-    return share_of(device.description.capacity, wanted)
+    return share_of(device.description.capacity, wanted, rules)
 
 
 def policy(value: str, **policy: Any) -> dict[str, Any]:
@@ -119,9 +122,37 @@ def test_shortage(
     assert shortage(share, nano(aggregated), nano(in_call)) == expected
 
 
-@pytest.mark.parametrize("requested", ["10e18", "9223372036854775808", "9223372036854775807"])
-def test_amounts_are_exact_without_the_quirk(requested: str) -> None:
-    device = make_device(capacity={"memory": RANGE}, allowMultipleAllocations=True)
-    share = share_of(device.description.capacity, {"memory": Quantity.parse(requested)}, in_64_bits=False)
-    assert isinstance(share, ShareRefused)
-    assert share.needed >= Quantity.parse(requested)
+FRACTIONS = with_features(RULES[1, 37], fractional_capacity_range=True)
+SMALL_STEPS = policy("4", default="500m", validRange={"min": "500m", "step": "250m"})
+
+
+@all_of_them(
+    "rules, capacity, requested, consumed",
+    {
+        "1.36: beyond 64 bits, nothing": (RULES[1, 36], RANGE, "10e18", "0"),
+        "1.36: a negative amount": (RULES[1, 36], policy("40Gi"), "-5Gi", "-5Gi"),
+        "1.36: printed in powers of two": (
+            RULES[1, 36],
+            policy("1G", validRange={"min": "0", "step": "10M"}),
+            "95M",
+            "100000000",
+        ),
+        "1.37: beyond 64 bits, an error": (RULES[1, 37], RANGE, "10e18", ShareError),
+        "1.37: rounded beyond 64 bits": (RULES[1, 37], RANGE, "9223372036854775807", ShareError),
+        "1.37: a negative amount, an error": (RULES[1, 37], policy("40Gi"), "-5Gi", ShareError),
+        "1.37: too much, another device": (RULES[1, 37], RANGE, "30Gi", ShareRefused),
+        "1.37: printed as the step": (
+            RULES[1, 37],
+            policy("1G", validRange={"min": "0", "step": "10M"}),
+            "95M",
+            "100M",
+        ),
+        "1.37: fractions are whole units": (RULES[1, 37], SMALL_STEPS, "600m", "1"),
+        "with the gate: fractions": (FRACTIONS, SMALL_STEPS, "600m", "750m"),
+        "with the gate: whole units": (FRACTIONS, SMALL_STEPS, "900m", "1"),
+        "with the gate: below a thousandth": (FRACTIONS, SMALL_STEPS, "600100u", ShareError),
+    },
+)
+def test_releases_differ(rules: SchedulerRules, capacity: Any, requested: str, consumed: object) -> None:
+    share = share_for({"memory": capacity}, {"memory": requested}, rules)
+    assert (str(dict(share.consumed)["memory"]) if isinstance(share, Share) else type(share)) == consumed

@@ -6,9 +6,9 @@ import pytest
 
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.counters import CounterCache, CounterShortage, CounterUse
-from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Quirks
 from dra_spawner.dra.objects import CounterName, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import Pool, SliceIndex, gather_pools
+from dra_spawner.dra.scheduler_rules import RULES, SchedulerRules
 from tests.dra.builders import DRIVER, NODE, counter_slice, device_json, make_slice, result, share, used
 
 M, N = CounterName("x", "m"), CounterName("y", "n")
@@ -28,12 +28,12 @@ def pool_of(driver: str = DRIVER, m: str = "5", *more: ResourceSlice) -> Pool:
         counter_slice("b", {"x": {"m": m}, "y": {"n": "2"}}, driver=driver, count=count),
         *more,
     ]
-    [pool] = gather_pools(SliceIndex(slices), NODE, SCHEDULER_1_36, QUIRKS_1_36)
+    [pool] = gather_pools(SliceIndex(slices), NODE, RULES[1, 36])
     return pool
 
 
-def cache(*existing: ResourceClaim, quirks: Quirks = QUIRKS_1_36) -> CounterCache:
-    return CounterCache(AllocatedState.from_claims(existing), quirks)
+def cache(*existing: ResourceClaim, rules: SchedulerRules = RULES[1, 36]) -> CounterCache:
+    return CounterCache(AllocatedState.from_claims(existing), rules)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_one_overdrawn_counter_blocks_every_device_that_uses_the_counter() -> No
 
 
 @pytest.mark.parametrize(
-    ("quirks", "mixed_up"), [pytest.param(QUIRKS_1_36, True, id="1.36"), pytest.param(QUIRKS_OFF, False, id="off")]
+    ("rules", "mixed_up"), [pytest.param(RULES[1, 36], True, id="1.36"), pytest.param(RULES[1, 37], False, id="1.37")]
 )
-def test_pools_of_two_drivers_with_one_name(quirks: Quirks, mixed_up: bool) -> None:
+def test_pools_of_two_drivers_with_one_name(rules: SchedulerRules, mixed_up: bool) -> None:
     first, second = pool_of("a.example.com", "3"), pool_of("b.example.com", "9")
-    use = CounterUse(cache(quirks=quirks))
+    use = CounterUse(cache(rules=rules))
     assert use.reserve(first, first.slices[0].devices[0])
     assert use.reserve(second, second.slices[0].devices[0]) is not mixed_up

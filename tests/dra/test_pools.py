@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node, ResourceSlice
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
+from dra_spawner.dra.scheduler_rules import RULES, SchedulerRules
 from tests.all_of_them import all_of_them
-from tests.dra.builders import NODE, counter_slice, device_json, make_slice
+from tests.dra.builders import NODE, counter_slice, device_json, make_slice, with_features
 
 D0, D1 = device_json("d0"), device_json("d1")
 TIER_A = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a"]}]}]}
@@ -19,10 +19,8 @@ TIER_B = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "tier", "operator"
 BAD = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "tier", "operator": "Like"}]}]}
 
 
-def gather(
-    *slices: ResourceSlice, node: Node = NODE, features: Features = SCHEDULER_1_36, quirks: Quirks = QUIRKS_1_36
-) -> list[Pool]:
-    return gather_pools(SliceIndex(slices), node, features, quirks)
+def gather(*slices: ResourceSlice, node: Node = NODE, rules: SchedulerRules = RULES[1, 36]) -> list[Pool]:
+    return gather_pools(SliceIndex(slices), node, rules)
 
 
 def names(pools: list[Pool]) -> list[str]:
@@ -69,14 +67,14 @@ def test_malformed_selector() -> None:
 
 @pytest.mark.parametrize("field", ["perDeviceNodeSelection", "sharedCounters"])
 def test_partitionable_devices_off(field: str) -> None:
-    off = Features(partitionable_devices=False)
+    off = with_features(RULES[1, 36], partitionable_devices=False)
     part = (
         make_slice(devices=[device_json("d0", allNodes=True)], perDeviceNodeSelection=True)
         if field == "perDeviceNodeSelection"
         else counter_slice(counters={"x": {"m": "1"}})
     )
     assert len(gather(part)) == 1
-    assert gather(part, features=off) == []
+    assert gather(part, rules=off) == []
 
 
 @all_of_them(
@@ -194,15 +192,15 @@ def test_other_slices_of_the_pool_are_kept_for_their_counters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quirks", "visible"), [pytest.param(QUIRKS_1_36, True, id="1.36"), pytest.param(QUIRKS_OFF, False, id="off")]
+    ("rules", "visible"), [pytest.param(RULES[1, 36], True, id="1.36"), pytest.param(RULES[1, 37], False, id="1.37")]
 )
-def test_counter_slices_of_other_nodes(quirks: Quirks, visible: bool) -> None:
+def test_counter_slices_of_other_nodes(rules: SchedulerRules, visible: bool) -> None:
     part = counter_slice(counters={"x": {"m": "1"}}, nodeName="n2")
-    assert bool(gather(part, quirks=quirks)) is visible
+    assert bool(gather(part, rules=rules)) is visible
     # Where devices of the pool are for this node its counters are needed in any case.
     both = gather(
         make_slice("a", [device_json("d0", counters={"x": {"m": "1"}})], count=2),
         counter_slice("b", {"x": {"m": "1"}}, count=2, nodeName="n2"),
-        quirks=quirks,
+        rules=rules,
     )
     assert states(both) == [("p", PoolState.USABLE)]

@@ -1,6 +1,7 @@
-"""One scenario for each peculiarity of kube-scheduler's allocator, in ``quirks/``, with the decision of 1.36.3.
+"""One scenario for each peculiarity of kube-scheduler's allocator, in ``quirks/``, with the decisions of each release.
 
-Where a switch of :class:`Quirks` turns it off, the file also has the decision without it.
+``expected`` is the decision of 1.36; ``expected_since`` has those of later releases and ``expected_before`` those of
+earlier ones, each by the release at which it changed. ``quirk`` names the switch that is the cause of the change.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, Quirks
+from dra_spawner.dra.features import Quirks
+from dra_spawner.dra.scheduler_rules import RULES, Release, SchedulerRules
 from tests.all_of_them import all_of_them
-from tests.oracle.binary import ask
+from tests.oracle.binary import Oracles, ask
 from tests.oracle.comparison import verdicts
 
 FILES = sorted((Path(__file__).parent / "quirks").glob("*.json"))
 CASES: dict[str, dict[str, Any]] = {path.stem: json.loads(path.read_text()) for path in FILES}
 SWITCHED = {name: case for name, case in CASES.items() if "quirk" in case}
+REFERENCE: Release = (1, 36)
 
 
 def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
@@ -32,25 +35,50 @@ def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
     return stripped
 
 
+def expected(case: dict[str, Any], release: Release) -> Any:
+    """The decision of a release."""
+    changes = {_release(text): value for text, value in case.get("expected_since", {}).items()}
+    earlier = {_release(text): value for text, value in case.get("expected_before", {}).items()}
+    since = max((change for change in changes if change <= release), default=None)
+    before = min((change for change in earlier if release < change), default=None)
+    return changes[since] if since is not None else earlier[before] if before is not None else case["expected"]
+
+
+def _release(text: str) -> Release:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def decided(case: dict[str, Any], rules: SchedulerRules) -> list[dict[str, Any]]:
+    return [outcome(item) for item in verdicts(case["scenario"], rules)]
+
+
 @all_of_them("case", CASES)
 def test_quirk(case: dict[str, Any]) -> None:
-    assert [outcome(item) for item in verdicts(case["scenario"])] == case["expected"], case["what"]
+    for release, rules in RULES.items():
+        assert decided(case, rules) == expected(case, release), (release, case["what"])
 
 
 @all_of_them("case", SWITCHED)
-def test_quirk_switched_off(case: dict[str, Any]) -> None:
-    quirks = dataclasses.replace(QUIRKS_1_36, **{case["quirk"]: False})
-    decided = [outcome(item) for item in verdicts(case["scenario"], quirks)]
-    assert decided == case["expected_without_quirk"], case["what"]
-    assert decided != case["expected"]
-    assert [outcome(item) for item in verdicts(case["scenario"], QUIRKS_OFF)] == decided
+def test_quirk_alone(case: dict[str, Any]) -> None:
+    """The one switch is the cause: it turns the decision of one release into that of another."""
+    quirk = case["quirk"]
+    for release, rules in RULES.items():
+        other = next(each for each in RULES.values() if getattr(each.quirks, quirk) is not getattr(rules.quirks, quirk))
+        switched = dataclasses.replace(
+            rules, quirks=dataclasses.replace(rules.quirks, **{quirk: getattr(other.quirks, quirk)})
+        )
+        assert decided(case, switched) == expected(case, other.release), (release, case["what"])
+        assert decided(case, switched) != expected(case, release)
 
 
 def test_every_switch_has_a_scenario() -> None:
     assert {case["quirk"] for case in SWITCHED.values()} == {field.name for field in dataclasses.fields(Quirks)}
 
 
-def test_kube_scheduler_decides_as_the_scenarios_expect(oracle: Path) -> None:
+def test_kube_scheduler_decides_as_the_scenarios_expect(oracles: Oracles) -> None:
     cases = list(CASES.values())
-    for case, (_, answer) in zip(cases, ask(oracle, [case["scenario"] for case in cases]), strict=True):
-        assert [outcome(item) for item in answer["verdicts"]] == case["expected"], case["what"]
+    for release, binary in oracles.items():
+        answers = ask(binary, [case["scenario"] for case in cases])
+        for case, (_, answer) in zip(cases, answers, strict=True):
+            assert [outcome(item) for item in answer["verdicts"]] == expected(case, release), (release, case["what"])

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.allocator import DoesNotFit
-from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.reasons import ExplainingSearch, NoFitReason, Refusal, RefusalKind, shortest
@@ -236,7 +235,7 @@ def test_pools(part: Any, kind: RefusalKind, sentence: str) -> None:
     ],
 )
 def test_disabled_features(feature: str, device: Any, kind: RefusalKind) -> None:
-    reason = why([make_slice(devices=[device])], make_claim(request()), features=Features(**{feature: False}))
+    reason = why([make_slice(devices=[device])], make_claim(request()), features={feature: False})
     assert reason.nearest.kind is kind
     assert "disabled" in str(reason)
 

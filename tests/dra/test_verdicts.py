@@ -8,9 +8,9 @@ import pytest
 
 from dra_spawner.dra.allocator import AllocationError, Allocator, DoesNotFit, NoFitKind
 from dra_spawner.dra.errors import FatalReason
-from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, Quirks
 from dra_spawner.dra.objects import Node, ResourceClaim
 from dra_spawner.dra.reasons import RefusalKind
+from dra_spawner.dra.scheduler_rules import RULES, SchedulerRules
 from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
 from tests.dra.builders import GPU, device_json, make_allocator, make_claim, make_slice, request, share, used
 
@@ -24,10 +24,10 @@ SLICES = [
 
 
 def judge_nodes(
-    nodes: list[Node], slices: Any, classes: Any, claims: list[ResourceClaim], quirks: Quirks = QUIRKS_1_36
+    nodes: list[Node], slices: Any, classes: Any, claims: list[ResourceClaim], rules: SchedulerRules = RULES[1, 36]
 ) -> list[NodeVerdict]:
     """Verdict for each node, as if one pod used all claims that have no allocation yet."""
-    allocator = make_allocator(slices, claims, classes=classes, quirks=quirks)
+    allocator = make_allocator(slices, claims, classes=classes, rules=rules)
     wanted = [claim for claim in claims if not claim.is_allocated]
     return [judge(allocator, node, wanted) for node in nodes]
 
@@ -122,7 +122,7 @@ def test_a_share_that_consumes_too_little_is_reported(size: str, part: str) -> N
     warnings = shown.get("warnings", [])
     assert len(warnings) == bool(part)
     assert all("claim ns/greedy, request r: " in warning and part in warning for warning in warnings)
-    [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims, quirks=QUIRKS_OFF)
+    [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims, rules=RULES[1, 37])
     assert (verdict.kind is VerdictKind.FITS) is not bool(part)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner.cli import main
+from dra_spawner.fit.kubernetes_release import kubernetes_release
 from dra_spawner.json_types import JsonObject
 from tests.all_of_them import all_of_them
 from tests.fit.inputs import api_list, claim, device_class, fit, gpu, gpu_slice, node
@@ -154,14 +156,17 @@ IN_STEPS = [device_class(), node("n1"), gpu_slice("n1", gpu(shared=True, **STEPS
 
 
 def test_a_claim_that_consumes_too_little_is_a_warning():
-    code, output, _ = fit(stdin=json.dumps([*IN_STEPS, claim(memory="10e18")]))
+    text = json.dumps([*IN_STEPS, claim(memory="10e18")])
+    code, output, _ = fit(stdin=text, release=(1, 36))
     assert code == 0
     assert output.splitlines()[-1] == (
         "warning: claim team/wanted, request gpu: asks for 10e18 of memory and consumes nothing of the device."
         " Kubernetes counts in 64 bits and does not notice an overflow. The device is overcommitted."
     )
-    code, output, _ = fit(stdin=json.dumps([*IN_STEPS, claim(memory="10e18")]), without_quirks=True)
-    assert (code, "warning" in output) == (1, False)
+    for options in ({"release": (1, 36), "without_quirks": True}, {"release": (1, 37)}):
+        code, output, _ = fit(stdin=text, **options)
+        assert (code, "warning" in output) == (1, False)
+        assert "capacity memory: the size cannot be counted in 64 bits" in output
 
 
 def test_an_allocated_claim_that_consumes_too_little_is_a_warning_too():
@@ -171,6 +176,26 @@ def test_an_allocated_claim_that_consumes_too_little_is_a_warning_too():
     assert output.splitlines()[-1].startswith("warning: claim team/held, request gpu: asks for 10e18")
     _, output, _ = fit(stdin=json.dumps([*IN_STEPS, held, claim(memory="5Gi")]), as_json=True)
     assert json.loads(output)["warnings"][0].startswith("claim team/held")
+
+
+@all_of_them(
+    "text, found",
+    {
+        "1.36": ("1.36", (1, 36)),
+        "with patch": ("v1.37.2", (1, 37)),
+        "of a provider": ("v1.36.1-gke.5+x", (1, 36)),
+        "a newer one": ("1.99", (1, 99)),
+        "no number": ("newest", None),
+        "only major": ("1", None),
+        "too old": ("1.30", None),
+    },
+)
+def test_the_version_is_an_option(text, found):
+    if found is None:
+        with pytest.raises(argparse.ArgumentTypeError, match=r"is not a version of Kubernetes from 1\.3"):
+            kubernetes_release(text)
+    else:
+        assert kubernetes_release(text) == found
 
 
 def endless(name: str = "endless"):

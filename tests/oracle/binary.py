@@ -1,49 +1,99 @@
-"""Builds the Go allocator behind a pipe once a machine, and asks it."""
+"""Builds the Go allocator of each release behind a pipe once a machine, and asks it.
+
+``releases/`` has a Go module for each release: its versions, and what its API has of its own. The rest is common.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import pytest
 
+from dra_spawner.dra.scheduler_rules import Release
 from tests.cluster.harness_binary import BinaryUnavailable, BuildFailed, built_once, cache_directory, run_go
 
-__all__ = ["BinaryUnavailable", "BuildFailed", "ask", "binary_or_skip", "oracle", "oracle_binary"]
+__all__ = [
+    "RELEASES",
+    "BinaryUnavailable",
+    "BuildFailed",
+    "Oracles",
+    "ask",
+    "binary_or_skip",
+    "oracle",
+    "oracle_binary",
+    "oracles",
+]
 
-MODULE = Path(__file__).parent
+MODULE: Final = Path(__file__).parent
 _CHUNK = 250
+_FLAGS: Final = ("-trimpath", "-ldflags", "-s -w")
+
+#: Binaries by release, those that could be built.
+Oracles: TypeAlias = Mapping[Release, Path]
 
 
-def oracle_binary() -> Path:
+def _versions() -> dict[Release, str]:
+    found = {}
+    for path in sorted(MODULE.glob("releases/*/go.mod")):
+        major, minor = path.parent.name.split(".")
+        version = re.search(r"k8s\.io/dynamic-resource-allocation v0\.(\S+)", path.read_text())
+        assert version is not None, path
+        found[int(major), int(minor)] = f"1.{version[1]}"
+    return found
+
+
+#: Version of each release's allocator.
+RELEASES: Final = _versions()
+#: The release of tests that ask one allocator alone.
+REFERENCE: Final[Release] = (1, 36)
+
+
+def oracle_binary(release: Release = REFERENCE) -> Path:
     """The binary for this source, built if need be (about a minute).
 
     Raises
     ------
     BinaryUnavailable
-        If there is neither a binary built earlier nor Go.
+        If there is neither a binary built earlier nor Go, or not the Go that this release needs.
     BuildFailed
         If Go could not build it.
     """
+    name = ".".join(map(str, release))
+    sources = _sources(name)
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "main.go", "selectors.go"):
-        digest.update((MODULE / name).read_bytes() + b"\0")
-    binary = cache_directory() / f"allocator-oracle-{digest.hexdigest()[:16]}"
-    flags = ("-trimpath", "-ldflags", "-s -w")
-    return built_once(
-        binary, lambda unfinished: run_go(MODULE, "build", *flags, "-o", unfinished, "."), "the allocator's oracle"
-    )
+    for path in sources:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    binary = cache_directory() / f"allocator-oracle-{name}-{digest.hexdigest()[:16]}"
+    return built_once(binary, lambda unfinished: _build(sources, unfinished), f"the allocator's oracle of {name}")
 
 
-def binary_or_skip() -> Path:
+def _sources(name: str) -> list[Path]:
+    """Files of the program; a release's own file replaces the common one of this name."""
+    files = {path.name: path for directory in (MODULE, MODULE / "releases" / name) for path in directory.glob("*.go")}
+    files |= {path.name: path for path in (MODULE / "releases" / name).glob("go.*")}
+    return [files[key] for key in sorted(files)]
+
+
+def _build(sources: Iterable[Path], binary: Path) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        for path in sources:
+            shutil.copy(path, directory)
+        run_go(Path(directory), "build", *_FLAGS, "-o", binary, ".")
+
+
+def binary_or_skip(release: Release = REFERENCE) -> Path:
     """The binary for a test, which is skipped where there is none."""
     try:
-        return oracle_binary()
+        return oracle_binary(release)
     except BinaryUnavailable as reason:
         pytest.skip(str(reason))
 
@@ -52,6 +102,20 @@ def binary_or_skip() -> Path:
 def oracle() -> Path:
     """The binary; a test that takes it needs Go once."""
     return binary_or_skip()
+
+
+@pytest.fixture(scope="session")
+def oracles() -> Oracles:
+    """The binaries of all releases; those are left out that need a Go which cannot be had."""
+    found = {}
+    for release in RELEASES:
+        try:
+            found[release] = oracle_binary(release)
+        except BinaryUnavailable:
+            continue
+    if not found:
+        pytest.skip("no allocator could be built: Go is missing")
+    return found
 
 
 def ask(binary: Path, scenarios: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

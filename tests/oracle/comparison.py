@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from dra_spawner.dra.allocator import AllocatedState, Allocator, DoesNotFit, NoFitKind
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.features import QUIRKS_1_36, Features, Quirks
+from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 
 __all__ = ["differences", "features_of", "verdicts"]
 
@@ -19,6 +21,7 @@ _FEATURES = {
     "ConsumableCapacity": "consumable_capacity",
     "DeviceBindingAndStatus": "device_binding_and_status",
     "DeviceTaints": "device_taints",
+    "FractionalCapacityRange": "fractional_capacity_range",
     "ListTypeAttributes": "list_type_attributes",
     "PartitionableDevices": "partitionable_devices",
     "PrioritizedList": "prioritized_list",
@@ -32,15 +35,20 @@ def features_of(scenario: dict[str, Any]) -> Features:
     return Features(**{_FEATURES[name]: value for name, value in scenario["features"].items()})
 
 
-def verdicts(scenario: dict[str, Any], quirks: Quirks = QUIRKS_1_36) -> list[Verdict]:
-    """One verdict for each node: outcome, results, error, and with reasons for "none"."""
-    features = features_of(scenario)
+def verdicts(scenario: dict[str, Any], rules: SchedulerRules) -> list[Verdict]:
+    """One verdict for each node: outcome, results, error, and with reasons for "none".
+
+    Parameters
+    ----------
+    rules
+        Of the release; the scenario says which features are on.
+    """
+    rules = replace(rules, features=features_of(scenario))
     allocator = Allocator(
         [ResourceSlice.from_json(item) for item in scenario["slices"]],
         [DeviceClass.from_json(item) for item in scenario["classes"]],
-        AllocatedState.from_claims([ResourceClaim.from_json(item) for item in scenario["existing"]], features),
-        features,
-        quirks,
+        AllocatedState.from_claims([ResourceClaim.from_json(item) for item in scenario["existing"]], rules),
+        rules,
     )
     claims = [ResourceClaim.from_json(item) for item in scenario["claims"]]
     return [_verdict(allocator, Node.from_json(node), claims, scenario["maxSteps"]) for node in scenario["nodes"]]

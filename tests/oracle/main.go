@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -140,7 +139,7 @@ func allocate(ctx context.Context, allocator structured.Allocator, node *corev1.
 	}()
 	results, err := allocator.Allocate(ctx, node, claims)
 	switch {
-	case errors.Is(err, structured.ErrFailedAllocationOnNode):
+	case isOnNode(err):
 		return Verdict{Outcome: "on-node", Error: err.Error()}
 	case err != nil:
 		return Verdict{Outcome: "fatal", Error: err.Error()}
@@ -222,12 +221,7 @@ func answer(ctx context.Context, line []byte) Answer {
 	if len(scenario.Expressions) > 0 {
 		return Answer{Name: scenario.Name, Selectors: selectorVerdicts(ctx, scenario)}
 	}
-	// The stable variant visits pools in random order: never ask that one.
-	if scenario.Features.ListTypeAttributes {
-		structured.EnableAllocators("experimental")
-	} else {
-		structured.EnableAllocators("incubating")
-	}
+	chooseVariant(scenario.Features)
 	classes := classLister{}
 	for _, class := range scenario.Classes {
 		classes[class.Name] = class
@@ -250,10 +244,7 @@ func answer(ctx context.Context, line []byte) Answer {
 }
 
 func newCache(features structured.Features) *cel.Cache {
-	return cel.NewCache(10, cel.Features{
-		EnableConsumableCapacity: features.ConsumableCapacity,
-		EnableListTypeAttributes: features.ListTypeAttributes,
-	})
+	return cel.NewCache(10, celFeatures(features))
 }
 
 // measure times attempts on all nodes, one after the other, as the scheduler's plugin makes them in one goroutine.
@@ -273,7 +264,7 @@ func measure(ctx context.Context, scenario Scenario, classes classLister) Answer
 		result.Variant = variant(allocator)
 		for _, node := range scenario.Nodes {
 			results, err := allocator.Allocate(ctx, node, scenario.Claims)
-			if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
+			if err != nil && !isOnNode(err) {
 				return Answer{Name: scenario.Name, Error: err.Error()}
 			}
 			if results != nil {

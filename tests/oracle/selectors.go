@@ -33,10 +33,7 @@ type SelectorVerdict struct {
 // selectorVerdicts compiles each expression as the API server does for a new object, then evaluates it as the
 // scheduler does, even when the API server would refuse it as too complex.
 func selectorVerdicts(ctx context.Context, scenario Scenario) (verdicts []SelectorVerdict) {
-	features := cel.Features{
-		EnableConsumableCapacity: scenario.Features.ConsumableCapacity,
-		EnableListTypeAttributes: scenario.Features.ListTypeAttributes,
-	}
+	features := celFeatures(scenario.Features)
 	for _, expression := range scenario.Expressions {
 		verdicts = append(verdicts, selectorVerdict(ctx, features, expression, scenario))
 	}

@@ -1,4 +1,4 @@
-"""The allocator decides as kube-scheduler's own does, on random scenarios of every family."""
+"""The allocator decides as the kube-scheduler of each release does, on random scenarios of every family."""
 
 from __future__ import annotations
 
@@ -6,39 +6,42 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.oracle.binary import ask
+from dra_spawner.dra.scheduler_rules import RULES
+from tests.examples import example_count
+from tests.oracle.binary import RELEASES, Oracles, ask
 from tests.oracle.comparison import differences, verdicts
 from tests.oracle.scenarios import FAMILIES, make_scenario, scenarios
 
-PARTS = 4
-SCENARIOS_PER_PART = 500
+SCENARIOS = 20_000
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_scenarios_have_the_reference_verdicts(oracle: Path, part: int) -> None:
-    different = []
-    outcomes: Counter[str] = Counter()
-    for scenario, answer in ask(oracle, scenarios(SCENARIOS_PER_PART, seed=100 + part)):
-        assert "error" not in answer, answer
-        outcomes.update(verdict["outcome"] for verdict in answer["verdicts"])
-        lines = differences(verdicts(scenario), answer["verdicts"])
-        if lines:
-            different.append((scenario["name"], lines))
-    assert not different, f"look at one with: python -m tests.oracle --seed {100 + part}; {different[:3]}"
-    # Scenarios that all end the same way would prove nothing.
-    assert outcomes["fits"] > 150
-    assert outcomes["none"] > 150
-    assert outcomes["fatal"] > 50
-    assert outcomes["on-node"] >= 1
+def test_random_scenarios_have_the_reference_verdicts(oracles: Oracles) -> None:
+    for release, binary in oracles.items():
+        different = []
+        outcomes: Counter[str] = Counter()
+        for scenario, answer in ask(binary, scenarios(example_count(SCENARIOS), seed=100)):
+            assert "error" not in answer, answer
+            outcomes.update(verdict["outcome"] for verdict in answer["verdicts"])
+            lines = differences(verdicts(scenario, RULES[release]), answer["verdicts"])
+            if lines:
+                different.append((scenario["name"], lines))
+        assert not different, f"{release}: look at one with: python -m tests.oracle --seed 100; {different[:3]}"
+        # Scenarios that all end the same way would prove nothing.
+        assert outcomes["fits"] > 150
+        assert outcomes["none"] > 150
+        assert outcomes["fatal"] > 50
+        assert outcomes["on-node"] >= 1
+
+
+def test_each_release_has_rules_and_an_oracle() -> None:
+    assert set(RELEASES) == set(RULES)
 
 
 def test_a_wrong_verdict_is_noticed(oracle: Path) -> None:
     for family in FAMILIES:
         scenario = make_scenario(family, 7)
         [(_, answer)] = ask(oracle, [scenario])
-        mine = verdicts(scenario)
+        mine = verdicts(scenario, RULES[1, 36])
         assert not differences(mine, answer["verdicts"])
         wrong: list[dict[str, Any]] = [
             {"outcome": "none" if item["outcome"] == "fits" else "fits", "results": []} for item in mine

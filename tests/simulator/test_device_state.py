@@ -8,6 +8,7 @@ import pytest
 
 from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.scheduler_rules import RULES
 from dra_spawner.dra.search import Search
 from dra_spawner.simulator import class_verdicts
 from dra_spawner.simulator.device_state import DeviceState
@@ -148,9 +149,10 @@ def entangled() -> tuple[list[ResourceSlice], list[Node]]:
 
 def test_pools_mistaken_for_one_another_are_judged_in_one_attempt_as_kube_scheduler_does():
     slices, nodes = entangled()
-    state = DeviceState(slices, [DeviceClass(DRIVER)], nodes)
+    rules = RULES[1, 36]
+    state = DeviceState(slices, [DeviceClass(DRIVER)], nodes, rules=rules)
     assert not isinstance(state.allocate("n1", [claim_for()]), DoesNotFit), "an attempt on this node alone"
-    attempt = Allocator(slices, [DeviceClass(DRIVER)], AllocatedState())
+    attempt = Allocator(slices, [DeviceClass(DRIVER)], AllocatedState(), rules)
     verdicts = state.verdicts([claim_for()])
     for node in nodes:
         expected = attempt.allocate(node, [claim_for()])

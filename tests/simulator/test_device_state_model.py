@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -11,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
-from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.scheduler_rules import RULES, Release, SchedulerRules
 from dra_spawner.simulator.device_state import DeviceState
 from tests.examples import example_count
 from tests.oracle.comparison import features_of
@@ -34,8 +35,8 @@ class Model:
     def copy(self) -> Model:
         return Model(self.slices, self.classes, self.nodes, self.holders)
 
-    def allocated(self, features: Features) -> AllocatedState:
-        state = AllocatedState(features)
+    def allocated(self, rules: SchedulerRules) -> AllocatedState:
+        state = AllocatedState(rules)
         for held in self.holders.values():
             state.add(held)
         return state
@@ -44,10 +45,12 @@ class Model:
 class DeviceStateMachine(RuleBasedStateMachine):
     """Changes at random; their objects come from the scenarios of the differential test."""
 
-    @initialize(family=st.sampled_from(sorted(FAMILIES)), seed=st.integers(0, 10_000))
-    def start(self, family: str, seed: int) -> None:
+    @initialize(
+        release=st.sampled_from(sorted(RULES)), family=st.sampled_from(sorted(FAMILIES)), seed=st.integers(0, 10_000)
+    )
+    def start(self, release: Release, family: str, seed: int) -> None:
         scenario, other = make_scenario(family, seed), make_scenario(family, seed + 1)
-        self.features = features_of(scenario)
+        self.rules = replace(RULES[release], features=features_of(scenario))
         self.slices = [ResourceSlice.from_json(item) for item in scenario["slices"] + other["slices"]]
         self.nodes = [Node.from_json(item) for item in scenario["nodes"] + other["nodes"]]
         self.classes = [DeviceClass.from_json(item) for item in scenario["classes"] + other["classes"]]
@@ -67,7 +70,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
             self.model.classes.values(),
             self.model.nodes.values(),
             existing,
-            self.features,
+            self.rules,
             max_steps=MAX_STEPS,
         )
         self.marks: list[tuple[int, Model]] = []
@@ -165,7 +168,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
         assert self.state.in_order() == (list(self.model.slices.values()), list(self.model.nodes.values()))
         assert dict(self.state.classes) == self.model.classes
         assert dict(self.state.holders) == self.model.holders
-        assert self.state.allocated == self.model.allocated(self.features)
+        assert self.state.allocated == self.model.allocated(self.rules)
 
     @invariant()
     def answers_the_same(self) -> None:
@@ -191,9 +194,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
 
     def allocator(self) -> Allocator:
         model = self.model
-        return Allocator(
-            list(model.slices.values()), copy(model.classes), model.allocated(self.features), self.features
-        )
+        return Allocator(list(model.slices.values()), copy(model.classes), model.allocated(self.rules), self.rules)
 
 
 def ask(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> Any:

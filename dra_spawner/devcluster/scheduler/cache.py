@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.http.discovery import KUBERNETES_VERSION
 from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
     NODES,
@@ -19,9 +20,9 @@ from dra_spawner.devcluster.api.resource_types import (
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
-from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.dra.scheduler_rules import rules_of
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.node_fit import Filter
@@ -34,6 +35,7 @@ __all__ = ["CACHED", "ClusterCache"]
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_RULES = rules_of(KUBERNETES_VERSION)
 CACHED = (NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES)
 
 _Key = tuple[str, str]
@@ -51,7 +53,7 @@ class ClusterCache:
         # In kube-scheduler's order, which decides between victims of equal priority and start.
         self._on_node: dict[str, list[Pod]] = {}
         self._claims: dict[_Key, ResourceClaim] = {}
-        self._allocated = AllocatedState()
+        self._allocated = AllocatedState(_RULES)
         self._slices: dict[str, ResourceSlice] = {}
         self._index: SliceIndex | None = None
         self._selectors = _new_selector_cache()
@@ -97,6 +99,7 @@ class ClusterCache:
             slices=self._index,
             classes=self._classes,
             allocated=self._allocated,
+            rules=_RULES,
             nominated=nominated,
             selectors=self._selectors,
         )
@@ -222,7 +225,7 @@ class ClusterCache:
 
 
 def _new_selector_cache() -> SelectorCache:
-    return SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
+    return SelectorCache(list_attributes=_RULES.selectors_see_lists)
 
 
 def _take_out(pods: list[Pod], pod: Pod) -> None:

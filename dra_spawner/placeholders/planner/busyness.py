@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from dra_spawner import names
 from dra_spawner.dra.allocated_state import AllocatedState
-from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.objects import PoolId, ResourceClaim, ResourceSlice
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.nodes import NodeState
@@ -65,6 +65,7 @@ class NodesBusyness:
     def _of(self, name: str) -> Busyness:
         view = self._view
         state, users = view.snapshot.nodes[name], view.users_of_node.get(name, ())
+        rules = view.snapshot.rules
 
         def compute() -> tuple[Busyness, list[ObjectKey | PoolId]]:
             others = [pod for pod in state.pods if not _is_placeholder(pod)]
@@ -72,9 +73,9 @@ class NodesBusyness:
             pools = {pool_id: view.index.slices_of_pool[pool_id] for pool_id in ids}
             named = [ObjectKey(pod.namespace, each.claim) for pod in others for each in pod.claims if each.claim]
             claims = [view.snapshot.claims[key].claim for key in named if key in view.snapshot.claims]
-            return Busyness(len(users), _figure(state, others, pools, claims)), [*named, *pools]
+            return Busyness(len(users), _figure(state, others, pools, claims, rules)), [*named, *pools]
 
-        found: Busyness = view.index.busyness.of(name, (state, users), compute)
+        found: Busyness = view.index.busyness.of(name, (state, users, rules), compute)
         # What is not published is no measure of what is in use.
         return Busyness(found.users, None) if view.doubts_of(name).missing else found
 
@@ -84,6 +85,7 @@ def _figure(
     pods: Sequence[Pod],
     pools: Mapping[PoolId, tuple[ResourceSlice, ...]],
     claims: Iterable[ResourceClaim],
+    rules: SchedulerRules,
 ) -> Fraction | None:
     figures = [_ZERO]
     counted = [pod for pod in pods if pod.controller not in DAEMONS]
@@ -93,8 +95,8 @@ def _figure(
             figures.append(Fraction(sum(pod.requests.get(resource, 0) for pod in counted), total))
     if pools:
         # Several pods may share a claim.
-        held = AllocatedState.from_claims({id(claim): claim for claim in claims}.values())
-        devices = weighted_utilization(state.node.identity, pools, held, SCHEDULER_1_36, lambda device: Fraction(1))
+        held = AllocatedState.from_claims({id(claim): claim for claim in claims}.values(), rules)
+        devices = weighted_utilization(state.node.identity, pools, held, rules, lambda device: Fraction(1))
         if not devices.is_known:
             return None
         figures.append(devices.figure or _ZERO)

@@ -12,11 +12,11 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.claims import AllocationMode, RequestAlternative, ResourceClaim
-from dra_spawner.dra.consumable_capacity import ShareRefused, share_of
+from dra_spawner.dra.consumable_capacity import Share, share_of
 from dra_spawner.dra.devices import Device, DeviceDescription, DeviceId, PoolId
 from dra_spawner.dra.errors import AllocationError
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36
 from dra_spawner.dra.requests import MAX_DEVICES_PER_CLAIM, PreparedAlternative, prepare_claims
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.limits import Limit
@@ -68,10 +68,15 @@ class LimitUsage:
         self._view = view
         self._classes = view.snapshot.classes
         self._memo = view.index.of_devices
+        self._rules = view.snapshot.rules
         self._memo.classes_are(self._classes)
-        if self._memo.of("selectors", _new_selectors).kept > _MAX_VERDICTS:
-            self._memo.forget("selectors")
-        self._selectors = self._memo.of("selectors", _new_selectors)
+        key = ("selectors", self._rules)
+        if self._memo.of(key, self._new_selectors).kept > _MAX_VERDICTS:
+            self._memo.forget(key)
+        self._selectors = self._memo.of(key, self._new_selectors)
+
+    def _new_selectors(self) -> SelectorCache:
+        return SelectorCache(list_attributes=self._rules.selectors_see_lists)
 
     def of_shape(self, limit: Limit, shape: Shape) -> Usage:
         """What a new placeholder of a shape counts."""
@@ -83,7 +88,8 @@ class LimitUsage:
             every = (*(each.claim for each in claims), claim_of_extended_resources(pod, self._view))
             return _sum(self._asked(limit, claim) for claim in every)
 
-        return self._memo.of(("shape", limit.device_class, limit.selector, tuple(limit.capacity), shape.id), compute)
+        key = ("shape", self._rules, limit.device_class, limit.selector, tuple(limit.capacity), shape.id)
+        return self._memo.of(key, compute)
 
     def of_placeholder(self, limit: Limit, pod: Pod, shape: Shape | None) -> Usage:
         """What a placeholder counts. A claim that a user's server names counts no longer.
@@ -163,7 +169,7 @@ class LimitUsage:
     def _prepared(self, claim: ResourceClaim) -> tuple[tuple[PreparedAlternative, ...], ...] | None:
         """The requests with their selectors; None if the claim can be allocated nowhere, as without its class."""
         try:
-            (prepared,) = prepare_claims((claim,), self._classes, SCHEDULER_1_36, QUIRKS_1_36, self._selectors)
+            (prepared,) = prepare_claims((claim,), self._classes, self._rules, self._selectors)
         except AllocationError:
             return None
         return prepared.requests
@@ -180,7 +186,7 @@ class LimitUsage:
         asked = wanted.capacity_requests or {}
         capacity = {}
         for name in limit.capacity:
-            amounts = [amount for each in counting if (amount := _amount(each, wanted, name)) is not None]
+            amounts = [amount for each in counting if (amount := _amount(each, wanted, name, self._rules)) is not None]
             requested = asked[name].nano if name in asked else 0
             capacity[name] = count * max(amounts, default=requested)
         return Usage(asked=count, capacity=capacity)
@@ -226,10 +232,10 @@ def _may_select(prepared: PreparedAlternative, description: DeviceDescription) -
     return prepared.filter.verdict(description) is True
 
 
-def _amount(description: DeviceDescription, wanted: RequestAlternative, name: str) -> int | None:
+def _amount(description: DeviceDescription, wanted: RequestAlternative, name: str, rules: SchedulerRules) -> int | None:
     """What a request gets of a device's capacity, in nano-units; None if it cannot get the device."""
-    share = share_of(description.capacity, wanted.capacity_requests)
-    if isinstance(share, ShareRefused):
+    share = share_of(description.capacity, wanted.capacity_requests, rules)
+    if not isinstance(share, Share):
         return None
     if not description.allow_multiple_allocations:
         whole = description.capacity.get(name)
@@ -255,7 +261,3 @@ def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, in
     if not one or not other:
         return one or other or _NOTHING
     return {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other}}
-
-
-def _new_selectors() -> SelectorCache:
-    return SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)

@@ -27,7 +27,7 @@ class Published:
 
     def __init__(self, facts: ClusterFacts | None) -> None:
         self.facts = facts if facts is not None else ClusterFacts()
-        self._kinds = kinds_of(self.facts.slices or ())
+        self._kinds = kinds_of(self.facts.slices or (), see_lists=self.facts.scheduler_rules.selectors_see_lists)
         self._drivers: dict[str, str] = {}
         self._candidates: dict[tuple[str, str, tuple[str, ...]], tuple[Device, ...]] = {}
         self._nodes: dict[str, tuple[JsonObject, ...]] = {}

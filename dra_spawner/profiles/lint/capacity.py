@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from dra_spawner.dra.consumable_capacity import Share, ShareRefused, consumes_too_little, shortage
+from dra_spawner.dra.consumable_capacity import Share, ShareError, ShareRefused, consumes_too_little, shortage
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat
 from dra_spawner.profiles.findings import Finding, Level
@@ -45,6 +45,9 @@ def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Itera
         if isinstance(share, ShareRefused):
             if not share.is_unknown:
                 refused.append((share.capacity, share.needed, _most(device, share.capacity)))
+        elif isinstance(share, ShareError):
+            needed = asked.get(share.capacity, device.description.capacity[share.capacity].value)
+            refused.append((share.capacity, needed, _most(device, share.capacity)))
         elif (overflowing := _overflowing(share, asked)) is not None:
             refused.append((overflowing, asked[overflowing], _most(device, overflowing)))
         elif (missing := shortage(share, None, None)) is not None:
@@ -131,7 +134,7 @@ def _remainder(
         least_unit = _UNIT if there.nano >= more * _UNIT else NANO_PER_UNIT
         smaller = Quantity(there.nano // more // least_unit * least_unit, QuantityFormat.BINARY_SI)
         share = inventory.share(device, {**asked, name: smaller})
-        if isinstance(share, ShareRefused) or dict(share.consumed)[name].nano * more > there.nano:
+        if isinstance(share, ShareRefused | ShareError) or dict(share.consumed)[name].nano * more > there.nano:
             continue
         rest = Quantity(there.nano - fitting * taken.nano, QuantityFormat.BINARY_SI)
         yield rules.SHARE_REMAINDER.finding(

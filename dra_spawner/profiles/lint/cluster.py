@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 
 from dra_spawner.profiles.choices import Choice
+from dra_spawner.profiles.facts import GATE_OF_FIELD
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
@@ -23,11 +24,11 @@ __all__ = [
 
 #: Gate of each field that an API server drops when it is off, and the first release that has it on by default.
 GATES: Mapping[str, tuple[str, tuple[int, int]]] = {
-    "capacity": ("DRAConsumableCapacity", (1, 36)),
-    "distinctAttribute": ("DRAConsumableCapacity", (1, 36)),
-    "tolerations": ("DRADeviceTaints", (1, 36)),
-    "firstAvailable": ("DRAPrioritizedList", (1, 34)),
-    "adminAccess": ("DRAAdminAccess", (1, 34)),
+    "capacity": (GATE_OF_FIELD["capacity"], (1, 36)),
+    "distinctAttribute": (GATE_OF_FIELD["distinctAttribute"], (1, 36)),
+    "tolerations": (GATE_OF_FIELD["tolerations"], (1, 36)),
+    "firstAvailable": (GATE_OF_FIELD["firstAvailable"], (1, 34)),
+    "adminAccess": (GATE_OF_FIELD["adminAccess"], (1, 34)),
 }
 _CONSEQUENCES = {
     "capacity": "the server would get a whole device instead of a share",

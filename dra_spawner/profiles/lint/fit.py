@@ -9,7 +9,7 @@ from typing import Any
 from dra_spawner.dra.allocator import DoesNotFit
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.claims import AllocationMode, ResourceClaim
-from dra_spawner.dra.consumable_capacity import ShareRefused, shortage
+from dra_spawner.dra.consumable_capacity import Share, shortage
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.errors import AllocationError, FatalReason
 from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
@@ -197,7 +197,7 @@ def _serves(device: Device, want: Want, inventory: Inventory) -> bool:
     if device.taints or device.counter_sets or device.binding_conditions or device.defect:
         return False
     share = inventory.share(device, want.devices.capacity_requests)
-    return not isinstance(share, ShareRefused) and shortage(share, None, None) is None and inventory.is_usable(device)
+    return isinstance(share, Share) and shortage(share, None, None) is None and inventory.is_usable(device)
 
 
 def _why(reason: NoFitReason | None, claims: Sequence[ResourceClaim]) -> str:

@@ -12,9 +12,8 @@ from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.constraints import find_attribute
-from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of
+from dra_spawner.dra.consumable_capacity import Share, ShareError, ShareRefused, share_of
 from dra_spawner.dra.devices import Attribute, Device, DeviceId
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node, ObjectError
 from dra_spawner.dra.pools import SliceIndex, gather_pools
@@ -42,8 +41,9 @@ class Inventory:
 
     def __init__(self, facts: ClusterFacts) -> None:
         self.facts = facts
-        self._kinds = kinds_of(facts.slices or ())
-        self._shares: dict[tuple[Hashable, ...], Share | ShareRefused] = {}
+        self.rules = facts.scheduler_rules
+        self._kinds = kinds_of(facts.slices or (), see_lists=self.rules.selectors_see_lists)
+        self._shares: dict[tuple[Hashable, ...], Share | ShareRefused | ShareError] = {}
         self._node_devices: dict[str, Mapping[DeviceId, Device]] = {}
         self._values: dict[tuple[tuple[str, ...], str], Mapping[str, Mapping[Attribute, int]]] = {}
         self._limits = CommonBudget(lambda: SearchBudget(_MAX_STEPS_OF_ALL))
@@ -112,7 +112,7 @@ class Inventory:
     def empty_cluster(self) -> DeviceState:
         """The cluster as if nothing were in use."""
         classes = (self.facts.device_classes or {}).values()
-        state = DeviceState(self.facts.slices or (), classes, self.nodes, max_steps=_MAX_STEPS)
+        state = DeviceState(self.facts.slices or (), classes, self.nodes, rules=self.rules, max_steps=_MAX_STEPS)
         state.limit_searches(self._limits)
         return state
 
@@ -130,7 +130,7 @@ class Inventory:
     @cached_property
     def _allocator(self) -> Allocator:
         classes = self.facts.device_classes or {}
-        return Allocator(self._index, classes, AllocatedState(), selectors=self._kinds.selectors)
+        return Allocator(self._index, classes, AllocatedState(self.rules), self.rules, selectors=self._kinds.selectors)
 
     @cached_property
     def _index(self) -> SliceIndex:
@@ -173,13 +173,13 @@ class Inventory:
         """Every single device that these selectors select."""
         return self._kinds.all_candidates(expressions)
 
-    def share(self, device: Device, requests: Mapping[str, Quantity] | None) -> Share | ShareRefused:
+    def share(self, device: Device, requests: Mapping[str, Quantity] | None) -> Share | ShareRefused | ShareError:
         """What a request consumes of a device."""
         asked = tuple([(name, amount.format, str(amount)) for name, amount in (requests or {}).items()])
         key = (device.description, asked)
         known = self._shares.get(key)
         if known is None:
-            known = self._shares[key] = share_of(device.description.capacity, requests)
+            known = self._shares[key] = share_of(device.description.capacity, requests, self.rules)
         return known
 
     @cached_property
@@ -199,7 +199,7 @@ class Inventory:
             node = self._nodes_by_name.get(name)
             if node is not None:
                 with suppress(NodeSelectorError):
-                    pools = gather_pools(self._index, node, SCHEDULER_1_36, QUIRKS_1_36)
+                    pools = gather_pools(self._index, node, self.rules)
                     known = {each.device.id: each.device for pool in pools for each in pool.candidates()}
             self._node_devices[name] = known
         return known

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dra_spawner.dra.consumable_capacity import ShareRefused, share_of
+from dra_spawner.dra.consumable_capacity import Share
 from dra_spawner.dra.devices import Device, DeviceId
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.drivers.registry import known_driver
@@ -55,7 +55,7 @@ def meeting_findings(choices: Sequence[Sequence[WantedClaim]], inventory: Invent
                         parameters = by_driver[driver] = _parameters(claim, want, driver, inventory)
                     there = met.setdefault(device.id, {})
                     for other in _others(there, parameters):
-                        if other.path not in told and _both_fit(device, want, other):
+                        if other.path not in told and _both_fit(device, inventory, want, other):
                             told.add(other.path)
                             yield (
                                 position,
@@ -77,12 +77,12 @@ def _others(there: Mapping[_Parameters, Mapping[_Capacity, Want]], parameters: _
             yield from wants.values()
 
 
-def _both_fit(device: Device, *wants: Want) -> bool:
+def _both_fit(device: Device, inventory: Inventory, *wants: Want) -> bool:
     """Whether both fit on a device; a request without a capacity may take all of it."""
     taken: dict[str, int] = {}
     for want in wants:
-        share = share_of(device.description.capacity, want.devices.capacity_requests)
-        if isinstance(share, ShareRefused):
+        share = inventory.share(device, want.devices.capacity_requests)
+        if not isinstance(share, Share):
             return False
         for name, amount, all_of_it in share.checks:
             taken[name] = taken.get(name, 0) + amount
