@@ -57,7 +57,7 @@ class Supported:
 
 
 #: 1.34 is the first release with ``resource.k8s.io/v1``.
-KUBERNETES: Final = Supported("Kubernetes", (1, 34), (1, 36))
+KUBERNETES: Final = Supported("Kubernetes", (1, 34), (1, 37))
 #: The Helm chart that installs the hub.
 Z2JH: Final = Supported("zero-to-jupyterhub", (4, 0), (4, 4))
 

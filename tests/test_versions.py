@@ -22,7 +22,7 @@ from dra_spawner.versions import (
 )
 from tests.all_of_them import all_of_them
 from tests.chart.z2jh import VERSIONS
-from tests.cluster.harness_binary import HARNESS, KUBERNETES_VERSION
+from tests.cluster.harness_binary import NEWEST, RELEASES, requirements
 from tests.versions_table import (
     PAGE,
     ROOT,
@@ -47,15 +47,15 @@ def test_numbers_of_versions(text: str, expected: tuple[int, int] | None) -> Non
     assert minor_version(text) == expected
 
 
-NEWER = f"Kubernetes 1.38 is newer than 1.36, the newest version that dra-spawner {__version__} is tested with."
+NEWER = f"Kubernetes 1.38 is newer than 1.37, the newest version that dra-spawner {__version__} is tested with."
 
 
 @all_of_them("supported, found, sentence", [
     (KUBERNETES, (1, 33), f"Kubernetes 1.33 is not supported: dra-spawner {__version__} needs 1.34 or later."),
     (KUBERNETES, (1, 34), ""),
-    (KUBERNETES, (1, 36), ""),
+    (KUBERNETES, (1, 37), ""),
     (KUBERNETES, None, ""),
-    (Supported("Kubernetes", (1, 34), (1, 36)), (1, 38), NEWER),
+    (Supported("Kubernetes", (1, 34), (1, 37)), (1, 38), NEWER),
     (Z2JH, (3, 3), f"zero-to-jupyterhub 3.3 is not supported: dra-spawner {__version__} needs 4.0 or later."),
 ])  # fmt: skip
 def test_sentences(supported: Supported, found: tuple[int, int] | None, sentence: str) -> None:
@@ -95,8 +95,11 @@ def test_the_page_has_the_tables() -> None:
 
 
 def test_ci_runs_the_versions_of_the_table() -> None:
-    assert f"k8s.io/kubernetes {KUBERNETES_VERSION}" in (HARNESS / "go.mod").read_text()
-    assert minor_version(KUBERNETES_VERSION) == KUBERNETES.tested
+    for release, kubernetes in RELEASES.items():
+        assert f"k8s.io/kubernetes {kubernetes}\n" in requirements(release).read_text()
+        assert f"v{release}." in kubernetes
+    tested = [found for release in RELEASES if (found := minor_version(release)) is not None]
+    assert minor_version(NEWEST) == KUBERNETES.tested == max(tested)
     numbered = [found for each in VERSIONS if (found := minor_version(each)) is not None]
     assert (min(numbered), max(numbered)) == (Z2JH.least, Z2JH.tested)
     assert project()["requires-python"] == f">={python_versions()[0]}"

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from dra_spawner.kubernetes_defects import DEFECTS
 from dra_spawner.versions import KUBERNETES, Z2JH, MinorVersion
 from tests.chart.z2jh import VERSIONS
-from tests.cluster.harness_binary import KUBERNETES_VERSION
+from tests.cluster.harness_binary import RELEASES
 from tests.images.executed import PINS
 
 ROOT: Final = Path(__file__).parents[1]
@@ -47,6 +47,11 @@ def _text(version: MinorVersion) -> str:
     return ".".join(map(str, version))
 
 
+def _releases() -> str:
+    newest, *others = (version.removeprefix("v") for version in RELEASES.values())
+    return f"{newest}; each night also {', '.join(others)}"
+
+
 def table() -> str:
     """As it is on the page."""
     oldest, locked = pinned(ROOT / ".ci" / "oldest.txt"), pinned(ROOT / "requirements" / "service.lock")
@@ -56,7 +61,7 @@ def table() -> str:
     rows = [
         ("part", "works with", "CI runs"),
         ("---", "---", "---"),
-        ("Kubernetes", f"{_text(KUBERNETES.least)} or later", KUBERNETES_VERSION.removeprefix("v")),
+        ("Kubernetes", f"{_text(KUBERNETES.least)} or later", _releases()),
         ("zero-to-jupyterhub", f"{_text(Z2JH.least)} or later", ", ".join(VERSIONS)),
     ]
     for name, title in (("jupyterhub", "JupyterHub"), ("jupyterhub-kubespawner", "KubeSpawner")):

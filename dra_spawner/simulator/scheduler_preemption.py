@@ -1,7 +1,7 @@
 """What kube-scheduler does for a pod that fits nowhere: deallocate an idle claim, or preempt pods of lower priority.
 
 Preemption frees CPU, memory, ports and pod capacity, and never a device: the claims of the victims stay allocated
-meanwhile, so a node without free devices is not a candidate in kube-scheduler 1.36.
+meanwhile, so a node without free devices is not a candidate in kube-scheduler 1.37.
 PodDisruptionBudgets, which only change which victims are preferred, are not modelled.
 """
 
@@ -81,30 +81,29 @@ def resolve(attempt: SchedulingAttempt, refusal: Unschedulable, choose: Choose[R
     ]
     claim = choose(idle) if idle else None
     leftover = None if claim is not None else refusal.leftover
+    about_claims = ""
     if claim is not None:
         about_claims = "deallocation of ResourceClaim completed"
     elif leftover is not None:
         about_claims = "deletion of ResourceClaim completed"
-    else:
-        about_claims = "still not schedulable" if refusal.has_claims else "no new claims to deallocate"
     resolution = _without_claims(attempt, refusal, about_claims)
     return replace(resolution, deallocate=claim, delete=leftover)
 
 
 def _without_claims(attempt: SchedulingAttempt, refusal: Unschedulable, about_claims: str) -> Resolution:
     """The result of preemption."""
+    begins = f"{about_claims}, preemption:" if about_claims else "preemption:"
     if not attempt.question.pod.preempts:
-        return Resolution(f"{about_claims}, preemption: not eligible due to preemptionPolicy=Never.")
+        return Resolution(f"{begins} not eligible due to preemptionPolicy=Never.")
     if _waits_for_victims(attempt, refusal):
-        waits = "not eligible due to a terminating pod on the nominated node."
-        return Resolution(f"{about_claims}, preemption: {waits}")
+        return Resolution(f"{begins} not eligible due to a terminating pod on the nominated node.")
     try:
         found = _preempt(attempt, refusal)
     except AllocationError as error:
         return Resolution(f"preemption: {fatal_message(error)}")
     if isinstance(found, SchedulerPreemption):
         return Resolution("", preemption=found)
-    return Resolution(f"{about_claims}, preemption: {found}", clears_nomination=True)
+    return Resolution(f"{begins} {found}", clears_nomination=True)
 
 
 def _waits_for_victims(attempt: SchedulingAttempt, refusal: Unschedulable) -> bool:

@@ -107,8 +107,6 @@ class Unschedulable:
         Reason that rules out all nodes at once; empty if there is none.
     unavailable
         Claims that are allocated for other nodes.
-    has_claims
-        Whether the pod's claims were evaluated.
     leftover
         See `SchedulingQuestion`.
     """
@@ -119,7 +117,6 @@ class Unschedulable:
     general: str = ""
     filters: frozenset[Filter] = frozenset()
     unavailable: tuple[ResourceClaim, ...] = ()
-    has_claims: bool = False
     leftover: ResourceClaim | None = None
 
     @property
@@ -281,7 +278,6 @@ class SchedulingAttempt:
             not_evaluated="" if names is None else "node(s) didn't satisfy plugin(s) [NodeAffinity]",
             filters=frozenset(filters if names is None else {*filters, Filter.NODE_AFFINITY}),
             unavailable=tuple(self._unavailable.values()),
-            has_claims=bool(self.question.claims or self._by_devices),
             leftover=self.question.leftover if self._by_devices else None,
         )
 

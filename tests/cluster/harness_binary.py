@@ -1,8 +1,11 @@
-"""Builds the control plane binary once a machine, and finds it again.
+"""Builds the control plane binary of a release of Kubernetes once a machine, and finds it again.
 
 The binary holds etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kubelet and the tests' DRA driver; its
 source is ``harness/``. A cold build takes five minutes on two cores and 3 GB of Go's build cache, so it is stored under
 ``~/.cache/dra-spawner/`` (or ``$XDG_CACHE_HOME``) by a hash of everything that decides what it does.
+
+Tests take the newest release, or the one that ``DRA_SPAWNER_KUBERNETES`` names. A release is a line of `RELEASES`, a file
+of requirements (``harness/go.mod`` of the newest), and in ``harness/driver`` what its plugin library wants otherwise.
 """
 
 from __future__ import annotations
@@ -20,15 +23,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HARNESS = Path(__file__).parent / "harness"
-KUBERNETES_VERSION = "v1.36.3"
+#: Releases of Kubernetes that the tests run with, the newest first; each with its version on the Go proxy.
+RELEASES = {"1.37": "v1.37.2", "1.36": "v1.36.3"}
+NEWEST = next(iter(RELEASES))
+#: Names another release than the newest.
+RELEASE_VARIABLE = "DRA_SPAWNER_KUBERNETES"
 
 _VERSION_PACKAGE = "k8s.io/component-base/version"
-# Without a version the controller manager refuses to start.
-_LDFLAGS = (
-    f"-s -w -X {_VERSION_PACKAGE}.gitVersion={KUBERNETES_VERSION}"
-    f" -X {_VERSION_PACKAGE}.gitMajor=1 -X {_VERSION_PACKAGE}.gitMinor=36"
-)
-_BUILD_ARGUMENTS = ("build", "-v", "-trimpath", "-ldflags", _LDFLAGS)
 # Packages that a cold build compiles; only for the progress report.
 _PACKAGES = 2700
 _REPORT_EVERY_SECONDS = 15.0
@@ -44,19 +45,57 @@ class BuildFailed(Exception):
     """Go is there, but the build failed; never a reason to skip."""
 
 
-def source_files() -> list[Path]:
+def chosen_release() -> str:
+    """The release that this run of the tests takes.
+
+    Raises
+    ------
+    ValueError
+        If the environment names one that the harness cannot build.
+    """
+    release = os.environ.get(RELEASE_VARIABLE) or NEWEST
+    if release not in RELEASES:
+        raise ValueError(f"{RELEASE_VARIABLE} is {release!r}; the tests can build {', '.join(RELEASES)}")
+    return release
+
+
+def chosen_version() -> str:
+    """The version of `chosen_release`, such as ``v1.37.2``."""
+    return RELEASES[chosen_release()]
+
+
+def requirements(release: str) -> Path:
+    """The file of Go's requirements of a release."""
+    return HARNESS / ("go.mod" if release == NEWEST else f"kubernetes-{release}.mod")
+
+
+def source_files(release: str) -> list[Path]:
     """Source files of the binary; ``images/`` contains programs of their own."""
-    return sorted(HARNESS / name for name in ("go.mod", "go.sum", "main.go")) + sorted(HARNESS.glob("driver/*.go"))
+    module = requirements(release)
+    return [module, module.with_suffix(".sum"), HARNESS / "main.go", *sorted(HARNESS.glob("driver/*.go"))]
 
 
-def source_hash() -> str:
+def source_hash(release: str | None = None) -> str:
     """Names the source: the harness's files and the flags it is built with."""
+    release = release or chosen_release()
     digest = hashlib.sha256()
-    for path in source_files():
+    for path in source_files(release):
         digest.update(path.relative_to(HARNESS).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
-    digest.update(" ".join(_BUILD_ARGUMENTS).encode())
+    digest.update(" ".join(build_arguments(release)).encode())
     return digest.hexdigest()[:16]
+
+
+def build_arguments(release: str) -> tuple[str, ...]:
+    """Arguments of Go for the binary of a release."""
+    major, minor = release.split(".")
+    # Without a version the controller manager refuses to start.
+    versions = {"gitVersion": RELEASES[release], "gitMajor": major, "gitMinor": minor}
+    variables = " ".join(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in versions.items())
+    return (
+        *("build", "-v", "-trimpath", "-ldflags", f"-s -w {variables}"),
+        *("-modfile", requirements(release).name, "-tags", f"kubernetes_{major}_{minor}"),
+    )
 
 
 def cache_directory() -> Path:
@@ -73,7 +112,7 @@ def find_go() -> Path | None:
 
 
 def control_plane_binary(report: Report = lambda _: None) -> Path:
-    """The binary for this source, built if need be.
+    """The binary of `chosen_release` for this source, built if need be.
 
     Parameters
     ----------
@@ -99,7 +138,7 @@ def control_plane_binary(report: Report = lambda _: None) -> Path:
             f"{cache}/{stem}-*"
         )
     target = cache / f"{stem}-{'-'.join(go_platform(go))}"
-    what = f"the Kubernetes {KUBERNETES_VERSION} control plane for tests (once, 5 minutes on 2 cores)"
+    what = f"the Kubernetes {chosen_version()} control plane for tests (once, 5 minutes on 2 cores)"
     return built_once(target, lambda unfinished: _build(go, unfinished, report), what, report)
 
 
@@ -151,7 +190,7 @@ def go_platform(go: Path) -> list[str]:
 
 
 def _build(go: Path, unfinished: Path, report: Report) -> None:
-    command = [str(go), *_BUILD_ARGUMENTS, "-o", str(unfinished), "."]
+    command = [str(go), *build_arguments(chosen_release()), "-o", str(unfinished), "."]
     began = last = time.monotonic()
     packages = 0
     other: list[str] = []

@@ -15,7 +15,17 @@ from tests.polling import eventually_sync
 
 from . import harness_binary
 from .control_plane import ControlPlane, ControlPlaneError
-from .harness_binary import BinaryUnavailable, BuildFailed, control_plane_binary, source_hash
+from .harness_binary import (
+    NEWEST,
+    RELEASE_VARIABLE,
+    RELEASES,
+    BinaryUnavailable,
+    BuildFailed,
+    chosen_version,
+    control_plane_binary,
+    requirements,
+    source_hash,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,13 +76,26 @@ def test_binary_is_built_once_for_its_source(empty_cache: Path, toolchain: Path)
     built = binary.read_text()
     assert "CGO_ENABLED=0" in built
     assert "-trimpath" in built
-    assert "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" in built
+    assert f"-s -w -X k8s.io/component-base/version.gitVersion={chosen_version()}" in built
     assert [word in " ".join(reports) for word in ("building", "built")] == [True, True]
 
     reports.clear()
     modified = binary.stat().st_mtime_ns
     assert control_plane_binary(reports.append).stat().st_mtime_ns == modified
     assert reports == []
+
+
+def test_another_release_is_another_binary(empty_cache: Path, toolchain: Path, monkeypatch: pytest.MonkeyPatch):
+    newest = source_hash()
+    for release, version in RELEASES.items():
+        monkeypatch.setenv(RELEASE_VARIABLE, release)
+        built = control_plane_binary().read_text()
+        assert f"version.gitVersion={version} " in built
+        assert f"-modfile {requirements(release).name} -tags kubernetes_{release.replace('.', '_')}" in built
+        assert (source_hash() == newest) is (release == NEWEST)
+    monkeypatch.setenv(RELEASE_VARIABLE, "1.2")
+    with pytest.raises(ValueError, match=f"the tests can build {NEWEST}, "):
+        control_plane_binary()
 
 
 @pytest.mark.parametrize("changed", ["main.go", "driver/plugin.go", "driver/new.go"])

@@ -13,12 +13,15 @@ from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime, Proces
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.versions import KUBERNETES, MinorVersion, minor_version
 from tests.polling import PATIENCE_SECONDS, eventually
 
 from .background import BackgroundLoop
 from .control_plane import write_kubeconfig
 from .fault_proxy import FaultProxy
+from .harness_binary import chosen_release
 from .object_paths import path_of
+from .scheduler_words import in_common_words
 
 T = TypeVar("T")
 
@@ -57,6 +60,13 @@ class ClusterUnderTest:
     """Whether nodes and slices belong to others than this test, and stay after it."""
     fake_runtime: FakeRuntime | None = None
     kubelet: Kubelet | None = None
+
+    @property
+    def kubernetes(self) -> MinorVersion:
+        """Its release of Kubernetes."""
+        release = minor_version(chosen_release()) if self.kind == "real" else KUBERNETES.tested
+        assert release is not None
+        return release
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a method of this object from a synchronous test."""
@@ -245,7 +255,8 @@ class ClusterUnderTest:
             found[:] = [
                 event
                 for event in answer["items"]
-                if event["involvedObject"]["name"] == name and event["reason"] == reason and text in event["message"]
+                if (event["involvedObject"]["name"], event["reason"]) == (name, reason)
+                and any(text in each for each in (event["message"], in_common_words(event["message"])))
             ]
             return bool(found)
 

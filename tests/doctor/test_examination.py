@@ -78,7 +78,7 @@ def with_uid(obj: JsonObject) -> JsonObject:
 
 CASES = [
     Case("kubernetes-version", "error", {"kubernetes": (1, 33)}, {"kubernetes": (1, 34)}, "Kubernetes 1.33 is not supported", "Upgrade the cluster"),
-    Case("kubernetes-version", "info", {"kubernetes": (1, 38)}, {"kubernetes": None}, "newer than 1.36"),
+    Case("kubernetes-version", "info", {"kubernetes": (1, 38)}, {"kubernetes": None}, "newer than 1.37"),
     Case("kubelet-version", "error", {"nodes": (kubelet("node-a", "v1.33.5+k3s1"),)}, {"nodes": (kubelet("node-a", "v1.34.0-rc.1"), kubelet("node-b", "v1.33.5"))}, "The kubelet of node-a is 1.33", "Upgrade the node"),
     Case("kubernetes-defect", "warning", {"kubernetes": (1, 35), "kubernetes_patch": 0}, {"kubernetes": (1, 35), "kubernetes_patch": 1}, "gives one device to two of them", "1.35.1 or later"),
     Case("kubernetes-defect", "info", {"kubernetes": (1, 37), "slices": tuple(resource_slice(f"node-{number}", NVIDIA, gpu()) for number in range(500))}, {"kubernetes": (1, 36)}, "500 nodes", "client-limits"),

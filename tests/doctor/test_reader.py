@@ -49,7 +49,7 @@ async def test_facts_are_read_from_the_cluster(embedded_cluster: ClusterUnderTes
     shapes = {"name": "mine", "labels": {names.MANAGED_BY: names.MANAGER}, "annotations": {names.PUBLISHER: "hub"}}
     await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), {"metadata": shapes})
     facts = await read(cluster)
-    assert (facts.kubernetes, facts.kubernetes_patch) == ((1, 36), 3)
+    assert (facts.kubernetes, facts.kubernetes_patch) == ((1, 37), 2)
     assert facts.versions is not None
     assert "v1" in facts.versions
     assert (facts.classes, facts.slices, facts.control_plane, facts.lease) == ((), (), (), {})

@@ -7,6 +7,7 @@ from typing import Any
 from dra_spawner.devcluster.demo.example_nodes import (
     GPU_SHARE_CLASS,
 )
+from tests.cluster.scheduler_words import in_common_words
 from tests.cluster.under_test import ClusterUnderTest
 
 RESOURCE_API = "resource.k8s.io/v1"
@@ -73,25 +74,25 @@ class Script:
         return await self.cluster.wait_for(self.cluster.path("pods", name), lambda obj: scheduled(obj) is not None)
 
     async def waits(self, each: dict[str, Any], text: str = "") -> str:
-        """Create a pod that fits on no node; the scheduler's message about the pod.
+        """Create a pod that fits on no node; the scheduler's message about the pod, in words of all releases.
 
         Parameters
         ----------
         text
-            A part of the message: before the scheduler knows all new objects, it has another one.
+            A part of that: before the scheduler knows all new objects, it has another one.
         """
         name = each["metadata"]["name"]
         await self.publish(each)
 
         def is_decided(obj: dict[str, Any]) -> bool:
             found = scheduled(obj)
-            return found is not None and text in found.get("message", "")
+            return found is not None and text in in_common_words(found.get("message", ""))
 
         condition = scheduled(await self.cluster.wait_for(self.cluster.path("pods", name), is_decided))
         assert condition is not None
         assert condition["status"] == "False", condition
         await self.cluster.wait_event(name, "FailedScheduling", text=condition["message"])
-        return str(condition["message"])
+        return in_common_words(str(condition["message"]))
 
     async def node_of(self, name: str) -> str:
         return str((await self.cluster.wait_running(name))["spec"]["nodeName"])
@@ -131,4 +132,4 @@ def consumers(obj: dict[str, Any]) -> list[str]:
 
 
 NOT_HELPFUL = "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
-NO_DEVICES = f"0/4 nodes are available: 4 cannot allocate all claims. still not schedulable, {NOT_HELPFUL}"
+NO_DEVICES = f"0/4 nodes are available: 4 cannot allocate all claims. {NOT_HELPFUL}"

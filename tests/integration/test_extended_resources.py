@@ -91,7 +91,7 @@ async def test_every_class_stands_for_a_resource_of_its_own(cluster, script):
     assert devices(claim) == ["gpu-0", "gpu-1"]
     refused = await script.waits(pod("second", container("notebook", "1", IMPLICIT)))
     assert refused == (
-        "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are "
+        "0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are "
         "available: 1 Preemption is not helpful for scheduling."
     )
     await script.delete("notebook")

@@ -56,7 +56,7 @@ async def test_facts_with_the_rights_of_a_hub(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as api:
         facts: Any = await read_facts(DeviceReader(api), cluster.namespace)
-        assert facts.kubernetes_version == (1, 36)
+        assert facts.kubernetes_version == cluster.kubernetes
         assert facts.dropped_fields == frozenset()
         assert set(facts.device_classes) == {"gpu-share.example.com", "gpu.example.com"}
         assert [device.id.device for item in facts.slices for device in item.devices] == ["gpu-0", "gpu-1"]
@@ -83,7 +83,7 @@ async def test_an_account_that_may_do_little_knows_little(real_cluster):
     file.write_text(json.dumps(kubeconfig))
     async with await KubernetesApi.from_kubeconfig(file) as api:
         facts = await read_facts(DeviceReader(api), cluster.namespace)
-    assert facts.kubernetes_version == (1, 36)
+    assert facts.kubernetes_version == cluster.kubernetes
     for name in ("device_classes", "slices", "nodes", "namespace_labels", "dropped_fields"):
         assert getattr(facts, name) is None
 
@@ -102,7 +102,7 @@ async def test_the_command_asks_a_cluster(real_cluster, capsys):
     # Two whole GPUs are asked for, one is there.
     assert "never-fits" in rules
     assert answer["cluster"] == {
-        "kubernetesVersion": "1.36",
+        "kubernetesVersion": ".".join(map(str, cluster.kubernetes)),
         "nodes": 1,
         "devices": 2,
         "drivers": ["gpu.example.com"],
@@ -113,7 +113,7 @@ async def test_the_command_asks_a_cluster(real_cluster, capsys):
 
 async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tmp_path, capsys):
     """A share would silently be a whole device there."""
-    gates = {"DRAConsumableCapacity": False, "DRADeviceTaints": False, "DRAPrioritizedList": False}
+    gates = {"DRAConsumableCapacity": False, "DRADeviceTaints": False}
     plane = ControlPlane(control_plane_path, tmp_path / "plane", feature_gates=gates)
     await asyncio.to_thread(plane.start)
     try:
@@ -125,7 +125,7 @@ async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tm
             examined = examine(await DoctorReader(api, Questions("default")).read())
         off = [each.fix.partition("=")[2].partition("=")[0] for each in examined if each.code == "feature-gate"]
         assert set(off) == gates.keys(), examined
-        assert facts.dropped_fields == {"capacity", "distinctAttribute", "tolerations", "firstAvailable"}
+        assert facts.dropped_fields == {"capacity", "distinctAttribute", "tolerations"}
         file = tmp_path / "profiles.yaml"
         file.write_text(yaml.safe_dump(PROFILES))
         code, answer = await checked(capsys, str(file), "--kubeconfig", str(plane.admin_kubeconfig))
@@ -140,7 +140,6 @@ async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tm
     ]
     assert {(level, path) for level, path, _ in dropped} == {
         ("error", ".gpu.capacity"),
-        ("error", ".gpu.first_available.a"),
         ("error", ".pair.requests.x.tolerations"),
         ("error", ".pair.constraints[0]"),
     }

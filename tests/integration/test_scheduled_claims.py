@@ -29,7 +29,7 @@ async def test_pods_that_share_a_claim(script: Script):
     assert consumers(await script.claim("team")) == ["one", "two"]
     assert await script.waits(pod("three", claim="team", cpu="7")) == (
         "0/4 nodes are available: 1 Insufficient cpu, 3 resourceclaim not available on the node. "
-        "still not schedulable, preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, "
+        "preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, "
         "3 Preemption is not helpful for scheduling."
     )
     await script.delete("one")

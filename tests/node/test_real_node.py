@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dra_spawner.json_types import JsonObject
+from tests.cluster.harness_binary import chosen_version
 from tests.cluster.under_test import ClusterUnderTest
 from tests.node.devices import PREPARES_FOR
 from tests.node.objects import claim, claim_template, environment, is_unschedulable, pod, server_pod
@@ -26,7 +27,7 @@ async def test_node_is_ready(node: RealNode, node_cluster: ClusterUnderTest):
     found = node.node()
     conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
     assert conditions == {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
-    assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
+    assert found["status"]["nodeInfo"]["kubeletVersion"] == chosen_version()
     assert found["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("containerd://")
     assert {"type": "InternalIP", "address": node.address} in found["status"]["addresses"]
     slices = await node_cluster.admin.list("/apis/resource.k8s.io/v1/resourceslices")
@@ -101,8 +102,9 @@ async def test_driver_fills_the_status_of_network_interfaces(node: RealNode, nod
     assert device["networkData"]["interfaceName"] == "net1"
     assert device["networkData"]["hardwareAddress"].startswith("02:00:")
     assert device["networkData"]["ips"][0].startswith("192.168.")
-    # 2G, as the scheduler writes it.
-    assert variables["SHARE_MAIN"] == "bandwidth=1953125Ki,vlans=1"
+    # 2G, as the scheduler of each release writes it.
+    written = "2G" if node_cluster.kubernetes >= (1, 37) else "1953125Ki"
+    assert variables["SHARE_MAIN"] == f"bandwidth={written},vlans=1"
 
 
 async def test_health_of_a_device_shows_in_the_status_of_its_pod(node: RealNode, node_cluster: ClusterUnderTest):

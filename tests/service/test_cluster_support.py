@@ -23,10 +23,10 @@ def versions_answer(version: str, status: int = 200) -> web.Response:
     return web.json_response(body, status=status)
 
 
-NEWER = f"Kubernetes 1.99 is newer than 1.36, the newest version that dra-spawner {__version__} is tested with."
+NEWER = f"Kubernetes 1.99 is newer than 1.37, the newest version that dra-spawner {__version__} is tested with."
 SENTENCES = {
     ("v1.33.4", 200): OLD,
-    ("v1.36.3", 200): "",
+    ("v1.37.2", 200): "",
     ("strange", 200): "",
     ("v1.33.4", 403): "",
     ("v1.99.0", 200): NEWER,

@@ -89,7 +89,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 FULL, CORDONED = state("a", pod("x", {"cpu": "4"})), state("b", unschedulable=True)
 ON_A = required_nodes({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]})
 ONE_CPU = pod(requests={"cpu": "1"})
-NO_CLAIMS = "no new claims to deallocate, preemption:"
+NO_CLAIMS = "preemption:"
 NO_HOME = {"problem": 'persistentvolumeclaim "home" not found', "problem_filter": Filter.VOLUME_BINDING}
 
 
@@ -103,7 +103,7 @@ NO_HOME = {"problem": 'persistentvolumeclaim "home" not found', "problem_filter"
         ),
         "no devices": (
             attempt(cluster(state("a"), state("b", slices=[])), pod(), claim()),
-            "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: "
+            "0/2 nodes are available: 2 cannot allocate all claims. preemption: "
             f"0/2 nodes are available: 2 {NOT_HELPFUL}",
         ),
         "full, and nobody lesser there": (
@@ -176,8 +176,8 @@ def test_idle_claim_elsewhere_is_given_back(reserved_for, freed):
     assert "1 resourceclaim not available on the node" in refusal.message()
     resolution = resolve(tried, refusal, first)
     assert (resolution.deallocate is standing) is freed
-    words = "deallocation of ResourceClaim completed" if freed else "still not schedulable"
-    assert resolution.message.startswith(f"{words}, preemption: ")
+    words = "deallocation of ResourceClaim completed, " if freed else ""
+    assert resolution.message.startswith(f"{words}preemption: ")
 
 
 def test_error_on_any_device_ends_the_attempt():
@@ -264,7 +264,7 @@ def test_preemption_never_frees_devices():
     view = cluster(state("a", lower("holder", "4")), slices=[gpus("a", "gpu-0")], claims=[taken])
     tried = attempt(view, VIP, claim())
     assert message_of(tried) == (
-        "0/1 nodes are available: 1 Insufficient cpu. still not schedulable, preemption: "
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: "
         "0/1 nodes are available: 1 cannot allocate all claims."
     )
 

@@ -87,7 +87,7 @@ def complete_node(node: JsonObject, clock: Clock) -> JsonObject:
         "containerRuntimeVersion": "process://1",
         "kernelVersion": "",
         "kubeProxyVersion": "",
-        "kubeletVersion": "v1.36.3",
+        "kubeletVersion": "v1.37.2",
         "machineID": "",
         "operatingSystem": "linux",
         "osImage": "development node",

@@ -12,7 +12,7 @@ from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 from tests.devcluster.cluster_objects import NAMESPACE, TurnedClock, gpu_slice, node
 
 NO_PREEMPTION = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-ALL_TAKEN = f"0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, {NO_PREEMPTION}"
+ALL_TAKEN = f"0/1 nodes are available: 1 cannot allocate all claims. {NO_PREEMPTION}"
 
 
 class ScheduledStore:

@@ -13,9 +13,9 @@ from dra_spawner.devcluster.api.resource_types import (
 )
 from dra_spawner.json_types import JsonObject
 
-KUBERNETES_VERSION = (1, 36)
+KUBERNETES_VERSION = (1, 37)
 """The Kubernetes release of this API."""
-_PATCH = 3
+_PATCH = 2
 """The patch whose scheduler is reproduced, so that no known defect of an earlier one is reported."""
 
 _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

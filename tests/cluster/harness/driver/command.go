@@ -77,7 +77,7 @@ func run(ctx context.Context, f flags) error {
 		}
 	}
 	p := newPlugin(f.name, f.cdi, client, settings)
-	p.helper, err = kubeletplugin.Start(ctx, p,
+	p.helper, err = kubeletplugin.Start(ctx, reporting{plugin: p},
 		kubeletplugin.DriverName(f.name),
 		kubeletplugin.NodeName(f.node),
 		kubeletplugin.KubeClient(client),

@@ -21,20 +21,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
-	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 )
 
 // interfaceAttribute marks network interfaces; its value is the interface's name on the node.
 const interfaceAttribute = "ifName"
 
-// The kubelet takes a device of which it hears nothing for 30 seconds for unknown.
-const healthInterval = 5 * time.Second
-
 var notInVariable = regexp.MustCompile("[^A-Z0-9]")
 
 type plugin struct {
-	health.UnimplementedDRAResourceHealthServer
-
 	name   string
 	cdi    string
 	client kubernetes.Interface
@@ -47,10 +41,7 @@ type plugin struct {
 	changed chan struct{}
 }
 
-var (
-	_ kubeletplugin.DRAPlugin        = &plugin{}
-	_ health.DRAResourceHealthServer = &plugin{}
-)
+var _ kubeletplugin.DRAPlugin = reporting{}
 
 func newPlugin(name, cdi string, client kubernetes.Interface, settings *Settings) *plugin {
 	return &plugin{name: name, cdi: cdi, client: client, settings: settings, changed: make(chan struct{})}
@@ -281,44 +272,6 @@ func (p *plugin) unprepare(ctx context.Context, uid types.UID) error {
 // HandleError logs what happens in the background; nothing there is worth ending for.
 func (p *plugin) HandleError(ctx context.Context, err error, message string) {
 	klog.FromContext(ctx).Error(err, message)
-}
-
-// NodeWatchResources tells the kubelet of each device whether it is healthy: at once, on each change, and regularly.
-func (p *plugin) NodeWatchResources(_ *health.NodeWatchResourcesRequest, stream health.DRAResourceHealth_NodeWatchResourcesServer) error {
-	ticker := time.NewTicker(healthInterval)
-	defer ticker.Stop()
-	for {
-		settings, changed := p.current()
-		if err := stream.Send(healthOf(settings)); err != nil {
-			return err
-		}
-		select {
-		case <-stream.Context().Done():
-			return nil
-		case <-changed:
-		case <-ticker.C:
-		}
-	}
-}
-
-func healthOf(settings *Settings) *health.NodeWatchResourcesResponse {
-	response := &health.NodeWatchResourcesResponse{}
-	for name, pool := range settings.Resources.Pools {
-		for _, slice := range pool.Slices {
-			for _, device := range slice.Devices {
-				reported := &health.DeviceHealth{
-					Device:          &health.DeviceIdentifier{PoolName: name, DeviceName: device.Name},
-					Health:          health.HealthStatus_HEALTHY,
-					LastUpdatedTime: time.Now().Unix(),
-				}
-				if message, unhealthy := settings.Unhealthy[name+"/"+device.Name]; unhealthy {
-					reported.Health, reported.Message = health.HealthStatus_UNHEALTHY, message
-				}
-				response.Devices = append(response.Devices, reported)
-			}
-		}
-	}
-	return response
 }
 
 func (p *plugin) file(uid string) string {
