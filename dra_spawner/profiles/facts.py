@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.dra.devices import PoolId
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.scheduler_rules import SchedulerRules, rules_of
 from dra_spawner.json_types import JsonObject
 
-__all__ = ["GATE_OF_FIELD", "ClusterFacts", "claim_webhooks"]
+__all__ = [
+    "GATE_OF_FIELD",
+    "ClusterFacts",
+    "claim_webhooks",
+    "has_cloud_nodes",
+    "published_drivers",
+    "unpublished_devices",
+]
 
 
 #: The gate without which an API server drops a field of claims.
@@ -23,6 +32,10 @@ GATE_OF_FIELD: Final[Mapping[str, str]] = {
     "firstAvailable": "DRAPrioritizedList",
     "adminAccess": "DRAAdminAccess",
 }
+#: Age from which on a node that publishes no device is taken to have none.
+_YOUNG: Final = timedelta(minutes=10)
+#: Schemes of ``spec.providerID`` of nodes that no cloud adds.
+_NO_CLOUD: Final = frozenset({"", "k0s", "k3s", "kind", "rke2"})
 _CLAIM_RESOURCES = frozenset({"*", "*/*", "resourceclaims", "resourceclaimtemplates"})
 
 
@@ -59,6 +72,8 @@ class ClusterFacts:
     nodes_may_be_added
         Whether nodes with other devices than the present ones may come, by an autoscaler for example: then what no
         present device can do is no error.
+    unpublished
+        Why present nodes may have more devices than `slices` says; empty if they have not. It has the same effect.
     """
 
     device_classes: Mapping[str, DeviceClass] | None = None
@@ -76,6 +91,12 @@ class ClusterFacts:
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     claims: Mapping[str, JsonObject] = field(default_factory=dict)
     nodes_may_be_added: bool = False
+    unpublished: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cluster has and gets no other devices, so that what none of them can do is impossible."""
+        return not (self.nodes_may_be_added or self.unpublished)
 
     @property
     def scheduler_rules(self) -> SchedulerRules:
@@ -112,3 +133,67 @@ def _is_about_claims(rule: JsonObject) -> bool:
     """Whether a rule (RuleWithOperations) matches claims or their templates."""
     groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
     return not {"*", names.RESOURCE_GROUP}.isdisjoint(groups) and not _CLAIM_RESOURCES.isdisjoint(resources)
+
+
+def has_cloud_nodes(nodes: Iterable[JsonObject]) -> bool:
+    """Whether a cloud provides some of the nodes (``spec.providerID``), so that an autoscaler may add others."""
+    providers = (str((node.get("spec") or {}).get("providerID") or "") for node in nodes)
+    return any(provider.partition("://")[0] not in _NO_CLOUD for provider in providers)
+
+
+def published_drivers(slices: Iterable[ResourceSlice]) -> frozenset[tuple[str, str]]:
+    """Nodes with devices of their own, each with a driver that publishes them."""
+    return frozenset((each.node_name, each.pool_id.driver) for each in slices if each.node_name)
+
+
+def unpublished_devices(
+    nodes: Iterable[JsonObject],
+    slices: Iterable[ResourceSlice],
+    before: frozenset[tuple[str, str]],
+    now: datetime,
+) -> str:
+    """Why present nodes may have more devices than the slices say; empty if they have not.
+
+    Parameters
+    ----------
+    nodes
+        As the API has them, with their conditions.
+    before
+        `published_drivers` of earlier readings: a driver that restarts publishes its devices again.
+    """
+    slices = tuple(slices)
+    published = published_drivers(slices)
+    having = {node for node, _ in published}
+    names_of_nodes = set()
+    for node in nodes:
+        name = node["metadata"]["name"]
+        names_of_nodes.add(name)
+        if name not in having and not _is_ready(node):
+            return f"node {name} is not ready, and publishes no device"
+        if name not in having and now - _created(node, now) < _YOUNG:
+            return f"node {name} has just been added, and publishes no device yet"
+    for name, driver in sorted(before - published):
+        if name in names_of_nodes:
+            return f"node {name} publishes no device of {driver} any more"
+    newest: dict[PoolId, list[ResourceSlice]] = {}
+    for each in slices:
+        of_pool = newest.setdefault(each.pool_id, [])
+        if of_pool and of_pool[0].generation < each.generation:
+            of_pool.clear()
+        if not of_pool or of_pool[0].generation == each.generation:
+            of_pool.append(each)
+    short = next((pool for pool, found in newest.items() if len(found) < found[0].resource_slice_count), None)
+    return f"pool {short} is being updated" if short is not None else ""
+
+
+def _is_ready(node: JsonObject) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _created(node: JsonObject, otherwise: datetime) -> datetime:
+    try:
+        created = datetime.fromisoformat(node["metadata"]["creationTimestamp"])
+    except (KeyError, TypeError, ValueError):
+        return otherwise
+    return created if created.tzinfo is not None else otherwise

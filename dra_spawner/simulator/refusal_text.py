@@ -17,7 +17,9 @@ __all__ = [
     "CLOSED",
     "DOUBTFUL",
     "DRAINED",
+    "MORE_THAN_ANY_MACHINE",
     "NO_NODE",
+    "NO_SUCH_MACHINE",
     "nearest_cause",
     "never_sentence",
     "refusal_detail",
@@ -28,10 +30,11 @@ _MAX_REASONS: Final = 3
 NO_NODE: Final = "there is no node"
 """Answer of `refusal_detail` where no node refuses."""
 
-_NO_SUCH_MACHINE: Final = CauseText(
+NO_SUCH_MACHINE: Final = CauseText(
     "No machine that is open to servers is of the kind that this choice asks for.",
     "no machine is of the kind that it asks for",
 )
+MORE_THAN_ANY_MACHINE: Final = "it asks for more memory or processors than any machine"
 _RULES: Final = CauseText(
     "No machine meets all conditions of this choice now.", "no machine meets all of its conditions"
 )
@@ -54,10 +57,10 @@ DOUBTFUL: Final = CauseText(
 
 #: The further down, the nearer the server came to a start.
 _CAUSES: Final[dict[Filter, CauseText]] = {
-    Filter.NODE_UNSCHEDULABLE: _NO_SUCH_MACHINE,
-    Filter.NODE_NAME: _NO_SUCH_MACHINE,
-    Filter.TAINT_TOLERATION: _NO_SUCH_MACHINE,
-    Filter.NODE_AFFINITY: _NO_SUCH_MACHINE,
+    Filter.NODE_UNSCHEDULABLE: NO_SUCH_MACHINE,
+    Filter.NODE_NAME: NO_SUCH_MACHINE,
+    Filter.TAINT_TOLERATION: NO_SUCH_MACHINE,
+    Filter.NODE_AFFINITY: NO_SUCH_MACHINE,
     Filter.NODE_PORTS: _RULES,
     Filter.NOT_MODELLED: _RULES,
     Filter.VOLUME_BINDING: _RULES,
@@ -65,7 +68,7 @@ _CAUSES: Final[dict[Filter, CauseText]] = {
     Filter.INTER_POD_AFFINITY: _RULES,
     Filter.NODE_RESOURCES_FIT: CauseText(
         "No machine has enough memory or processors free.",
-        "it asks for more memory or processors than any machine has",
+        f"{MORE_THAN_ANY_MACHINE} has",
         ENOUGH_IS_FREE,
     ),
     Filter.DYNAMIC_RESOURCES: CauseText(
@@ -86,7 +89,7 @@ def never_sentence(refusals: Iterable[NodeAnswer]) -> str:
     refusals
         Answers of empty nodes, one of each kind that the server's own conditions allow.
     """
-    return f"It can never start: {nearest_cause(refusals, _NO_SUCH_MACHINE).never}."
+    return f"It can never start: {nearest_cause(refusals, NO_SUCH_MACHINE).never}."
 
 
 def waiting_sentence(refusals: Iterable[NodeAnswer]) -> str:

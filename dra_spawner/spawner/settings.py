@@ -167,13 +167,16 @@ class SpawnerSettings(KubeSpawner):
     )
 
     nodes_may_be_added = Bool(
-        True,
+        None,
+        allow_none=True,
         config=True,
         help="""
-        Whether nodes with other devices than the present ones may join, for example by an autoscaler.
+        Whether nodes with other devices than the present ones may join, for example by an autoscaler. By default
+        (None) they may if a cloud provides one of the present nodes (its ``spec.providerID``).
         If not, a choice that no present node could ever satisfy is refused at once, with the reason. If so, the hub
         only logs it at its start, and the choice's server waits for a new node. A problem that no new node solves (a
         missing device class, a field that the API server drops, CEL that fails) is always refused.
+        Nothing is refused because of devices while a node is not ready or a driver has not published its devices yet.
         """,
     )
 

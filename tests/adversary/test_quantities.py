@@ -18,7 +18,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.versions import minor_version
 from tests.adversary.quantities import CAPACITIES, OVERFLOWING, claim, objects, request, texts
-from tests.cluster.harness_binary import KUBERNETES_VERSION
+from tests.cluster.harness_binary import chosen_version
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import pod, scheduled
 from tests.oracle.binary import Oracles, ask
@@ -32,7 +32,7 @@ ORDINARY = ["1n", "-1Gi", "0", "-9223372036854775808", "7Gi", "12Gi", "40Gi", "1
 _FEATURES = ("AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "PartitionableDevices")
 _SIZES = st.tuples(texts, st.sampled_from(CAPACITIES))
 #: Of the clusters under test.
-_RULES = rules_of(minor_version(KUBERNETES_VERSION))
+_RULES = rules_of(minor_version(chosen_version()))
 #: Of one claim's allocation.
 _MAX_REQUESTS = 32
 

@@ -41,6 +41,7 @@ def gpu(memory):
     return {"device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": memory}}}}
 typed = {"enabled": True, "display_name": "Other", "validation_regex": ".+", "kubespawner_override": gpu("{value}")}
 sizes = {"display_name": "Memory", "choices": {"small": {"display_name": "5 GiB", "kubespawner_override": gpu("5Gi")}}}
+c.DRASpawner.nodes_may_be_added = True
 c.DRASpawner.profile_list = [
     *EXAMPLE_PROFILES,
     {"display_name": "Typed", "slug": "typed", "kubespawner_override": gpu("10Gi"),
@@ -91,7 +92,7 @@ async def test_no_user_gets_more_than_a_device_has(cluster: ClusterUnderTest, hu
             assert status == 400, (chosen, page)
             refused_plainly(error_in(page))
     assert await objects_of(cluster) == []
-    # A node with a larger device may be added, as by default: the server is pending.
+    # A node with a larger device may be added: the server is pending.
     typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "45Gi"}
     status, answer = await hub.spawn("dan", typed)
     assert status in (201, 202), answer

@@ -52,7 +52,9 @@ c.DRASpawner.profile_list += [
 
 
 def hub_on(cluster, more=""):
-    return HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, MORE_PROFILES + more)
+    may_wait = "c.DRASpawner.nodes_may_be_added = True\n"
+    more = MORE_PROFILES + may_wait + more
+    return HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more)
 
 
 @pytest.fixture

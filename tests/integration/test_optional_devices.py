@@ -49,7 +49,7 @@ async def test_a_server_starts_without_the_device_where_there_is_none(starts):
     assert await starts.spawn() is None
     assert await claims_of(starts) == []
     assert "create resourceclaimtemplates" not in starts.requests()
-    assert any("This server starts without an optional device. No node has" in m for m in starts.messages())
+    assert any("This server starts without an optional device. No machine has" in m for m in starts.messages())
     await starts.stop_last()
 
 

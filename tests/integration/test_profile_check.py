@@ -190,6 +190,7 @@ c.DRASpawner.profile_list += [
             "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
         }}},
     },
+    profile("nine", device_class="gpu.example.com", count=9),
     profile("fails", device_class="gpu.example.com", where='device.attributes["gpu.example.com"].nothing == 1'),
 ]
 """
@@ -208,12 +209,11 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     twice = "c.KubeSpawner.delete_grace_period, c.DRASpawner.delete_grace_period = 2, 1"
     async with hub_on(cluster, twice) as hub:
-        await logged(hub, "Checked device profiles: choices=6 errors=2 warnings=1")
+        await logged(hub, "Checked device profiles: choices=7 errors=4 warnings=0")
         log = hub.log.read_text()
         assert "only c.DRASpawner.delete_grace_period counts. Remove one of them." in log
         assert "Device profile cannot work on this cluster: profile_list[2].kubespawner_override" in log
         assert "the cluster has no device class late.example.com" in log
-        assert "Device profile: profile_list[3]" in log
 
         status, body = await hub.refusal("ada", {"profile": "late"})
         assert status == 400
@@ -233,17 +233,26 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
         await hub.stop_server("ada")
 
 
+@pytest.mark.promise("A choice that no device of the cluster can ever serve is refused when it is submitted.")
 async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_come(embedded_cluster):
     cluster = embedded_cluster
-    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-    async with hub_on(cluster, "c.DRASpawner.nodes_may_be_added = False\n") as hub:
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    async with hub_on(cluster) as hub:
         # Before its first look at the cluster, the hub refuses no choice because of the cluster.
         await logged(hub, "Checked device profiles")
         typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "42Gi"}
-        for options in ({"profile": "huge"}, typed):
+        share = "no device gives a share of 45 GiB of memory"
+        nine = "it asks for 9 such devices, and the machine with most of them has 1"
+        for options, why in (({"profile": "huge"}, share), (typed, share), ({"profile": "nine"}, nine)):
             status, body = await hub.refusal("ada", options)
-            assert status == 400
-            assert "45Gi of memory is more than any device gives; most is 40Gi." in body["message"]
+            sentence = f"This choice cannot work on this cluster: {why}. Please tell your administrator."
+            assert (status, body["message"]) == (400, sentence)
+        # A node that comes may bring such devices: as long as it publishes none, it is not known.
+        await cluster.publish(*node_with("node-b"))
+        status, body = await hub.spawn("ada", {"profile": "nine"})
+        assert status in (201, 202), body
+        await cluster.publish(*node_with("node-c", *(whole(f"gpu-{number}") for number in range(9))))
+        await hub.until_ready("ada")
 
 
 async def test_rules_can_be_ignored(embedded_cluster):

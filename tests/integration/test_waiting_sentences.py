@@ -65,6 +65,6 @@ async def test_a_share_that_rounds_above_every_device(waiting: Faulty):
     assert "Gave up after 90 seconds." in error.jupyterhub_message
     said = [event["message"] for event in spawner.events]
     for message in (error.jupyterhub_message, next(each for each in said if "45 GiB" in each)):
-        assert "45 GiB of memory" in message
-        assert "Please tell your administrator." in message
+        assert "no device gives a share of 45 GiB of memory." in message
+        assert ("only when another machine is added" in message) == (message is not error.jupyterhub_message)
     await waiting.nothing_is_left()

@@ -89,13 +89,17 @@ def _fields(claim: WantedClaim) -> Iterator[tuple[str, str]]:
             yield "distinctAttribute", claim.constraint_path(position)
 
 
-def class_findings(want: Want, inventory: Inventory, level: Level = Level.ERROR) -> Iterator[Finding]:
+def class_findings(
+    want: Want, inventory: Inventory, level: Level = Level.ERROR, certain: Level = Level.WARNING
+) -> Iterator[Finding]:
     """Of the class of one request.
 
     Parameters
     ----------
     level
         Of a class that is missing.
+    certain
+        Of a class of which no device is published, although its driver publishes others.
     """
     name, classes = want.devices.device_class_name, inventory.facts.device_classes
     if classes is None:
@@ -109,6 +113,15 @@ def class_findings(want: Want, inventory: Inventory, level: Level = Level.ERROR)
             want.path_of("device_class"), f"the cluster has no device class {name}; {there}", level
         )
     elif inventory.facts.slices is not None and has_no_devices(want, inventory):
+        others = sorted(classes[name].named_drivers & inventory.drivers)
+        if others:
+            count = sum(each.id.driver in others for each in inventory.devices)
+            message = f"{' and '.join(others)} publishes {count} devices, and none of them is of class {name}"
+            is_only_one = "/" not in want.reference
+            yield rules.NEVER_FITS.finding(
+                want.path_of("device_class"), message, certain if is_only_one else Level.WARNING
+            )
+            return
         yield rules.NO_DEVICES.finding(
             want.path_of("device_class"),
             f"no node publishes a device of class {name} now; a server waits until one does",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from dra_spawner.dra.allocator import DoesNotFit
 from dra_spawner.dra.budget import SearchStopped
@@ -19,9 +21,39 @@ from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.cluster import has_no_devices
 from dra_spawner.profiles.lint.inventory import Inventory
+from dra_spawner.profiles.lint.node_size import lacking, requested
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
+from dra_spawner.simulator.refusal_text import MORE_THAN_ANY_MACHINE, NO_SUCH_MACHINE
 
-__all__ = ["extended_findings", "fit_findings", "unselected_findings", "why_never"]
+__all__ = ["Impossible", "extended_findings", "fit_findings", "never_text", "unselected_findings", "why_never"]
+
+#: Rules about what no present device or node can do; the others are mistakes of another kind.
+_BEYOND_NODES: Final = frozenset(
+    each.name
+    for each in (
+        rules.NEVER_FITS,
+        rules.NO_COMMON_VALUE,
+        rules.SHARE_TOO_LARGE,
+        rules.TOO_FEW_ALIKE,
+        rules.UNKNOWN_CAPACITY,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """Why no node could have the devices of a choice, were nothing in use.
+
+    Attributes
+    ----------
+    detail
+        For an administrator.
+    text
+        For the user, a part of a sentence; empty if only an administrator can make sense of it.
+    """
+
+    detail: str
+    text: str = ""
 
 
 def unselected_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:
@@ -65,21 +97,24 @@ def fit_findings(
 ) -> Iterator[Finding]:
     """Of all claims of a choice together: whether any node has the devices, were nothing in use."""
     requests = [wants for claim in claims for wants in claim.requests.values()]
+    amounts = requested(choice.settings)
     if not inventory.nodes or any(all(has_no_devices(want, inventory) for want in wants) for wants in requests):
         return  # the latter is told already, and the next node may bring them
     labels = _labels(choice)
     extended = _extended_claim(choice, inventory)
     wanted = [claim.claim for claim in claims] + ([extended] if extended is not None else [])
+    is_any_node = not labels and not any(lacking(node, amounts) for node in inventory.facts.nodes or ())
     if not wanted or (
-        extended is None and not labels and any(_fits_where_it_is(want, claims, inventory) for want in requests[0])
+        extended is None and is_any_node and any(_fits_where_it_is(want, claims, inventory) for want in requests[0])
     ):
         return
-    message = why_never(wanted, labels, inventory)
-    if not message:
+    impossible = why_never(wanted, labels, inventory, amounts)
+    if impossible is None:
         return
+    message = impossible.detail
     if choice.plan.fallback is not None:
         least = [_decoded(name, spec) for name, spec in choice.plan.fallback.specs.items()]
-        if not least or not why_never(least, labels, inventory):
+        if not least or why_never(least, labels, inventory, amounts) is None:
             yield rules.NEVER_FITS.finding(_path(choice, claims), f"{message}; servers start without", Level.WARNING)
             return
     yield rules.NEVER_FITS.finding(_path(choice, claims), message, certain)
@@ -127,37 +162,75 @@ def _labels(choice: Choice) -> Mapping[str, Any]:
     return selector if isinstance(selector, Mapping) else {}
 
 
-def why_never(claims: Sequence[ResourceClaim], labels: Mapping[str, Any], inventory: Inventory) -> str:
-    """Why no node could have the devices of these claims, were nothing in use; empty if one could, or it is not clear.
+def never_text(choice: Choice, finding: Finding, inventory: Inventory) -> str:
+    """Why a choice can never work, for its user, as a part of a sentence; empty if the user cannot make sense of it.
+
+    Parameters
+    ----------
+    finding
+        An error in the choice.
+    """
+    if finding.rule not in _BEYOND_NODES or not inventory.nodes:
+        return ""
+    extended = _extended_claim(choice, inventory)
+    wanted = [_decoded(name, spec) for name, spec in choice.plan.specs.items()]
+    wanted += [extended] if extended is not None else []
+    impossible = why_never(wanted, _labels(choice), inventory, requested(choice.settings))
+    return impossible.text if impossible is not None else ""
+
+
+def why_never(
+    claims: Sequence[ResourceClaim],
+    labels: Mapping[str, Any],
+    inventory: Inventory,
+    amounts: Mapping[str, int] = MappingProxyType({}),
+) -> Impossible | None:
+    """Why no node could have the devices of these claims, were nothing in use; None if one could, or it is not clear.
 
     Parameters
     ----------
     labels
         Of the nodes that count.
+    amounts
+        What else a server requests (`requested`).
     """
     try:
         verdicts = inventory.verdicts_when_empty(claims)
     except AllocationError as error:
-        return f"the scheduler gives up on the pod: {error}"
+        return Impossible(f"the scheduler gives up on the pod: {error}")
     reasons: list[NoFitReason] = []
-    elsewhere = ""
+    elsewhere = small = ""
     for group in verdicts:
         if group.fits:
-            if any(_has_labels(inventory, node, labels) for node in group.nodes):
-                return ""
-            elsewhere = group.nodes[0]
+            suitable = [node for node in group.nodes if _has_labels(inventory, node, labels)]
+            elsewhere = elsewhere or group.nodes[0]
+            for node in suitable:
+                if not (resource := lacking(inventory.node_objects[node], amounts)):
+                    return None
+                small = small or f"{resource} of node {node}"
             continue
         verdict = group.verdict
         stopped = isinstance(verdict, AllocationError) and verdict.reason is FatalReason.ABORTED
         if stopped or isinstance(verdict, SearchStopped):
-            return ""  # too many ways to tell
+            return None  # too many ways to tell
         if isinstance(verdict, DoesNotFit) and verdict.reason is not None:
             reasons.append(verdict.reason)
+    if small:
+        return Impossible(
+            f"no node with such devices has as much CPU and memory as is requested beside them ({small} is too little)",
+            f"{MORE_THAN_ANY_MACHINE} with such devices has",
+        )
     if elsewhere:
         shown = ", ".join(f"{name}={value}" for name, value in labels.items())
-        return f"node_selector ({shown}) leaves out every node with such devices, {elsewhere} among them"
-    why = _too_few_to_share(claims, inventory) or _why(shortest(reasons), claims)
-    return f"no node can have these devices, even if nothing is in use: {why}"
+        return Impossible(
+            f"node_selector ({shown}) leaves out every node with such devices, {elsewhere} among them",
+            NO_SUCH_MACHINE.never,
+        )
+    nowhere = "no node can have these devices, even if nothing is in use"
+    if few := _too_few_to_share(claims, inventory):
+        return Impossible(f"{nowhere}: {few}", "it asks for several shares, and no machine has so many devices")
+    reason = shortest(reasons)
+    return Impossible(f"{nowhere}: {_why(reason, claims)}", reason.for_user.never if reason is not None else "")
 
 
 def _too_few_to_share(claims: Sequence[ResourceClaim], inventory: Inventory) -> str:

@@ -19,6 +19,7 @@ from dra_spawner.dra.objects import Node, ObjectError
 from dra_spawner.dra.pools import SliceIndex, gather_pools
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.same_hardware import SameHardware, pairs_by_node
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kubernetes_defects import FoundVersion
 from dra_spawner.profiles.device_kinds import Candidates, kinds_of
 from dra_spawner.profiles.facts import ClusterFacts
@@ -101,6 +102,11 @@ class Inventory:
         """Versions of the nodes' kubelets, the oldest first."""
         found = {version for node in self.facts.nodes or () if (version := kubelet_version(node)) is not None}
         return tuple(sorted(found, key=lambda version: (version[0], version[1] or 0)))
+
+    @cached_property
+    def node_objects(self) -> Mapping[str, JsonObject]:
+        """Nodes as the API has them, by name."""
+        return {node["metadata"]["name"]: node for node in self.facts.nodes or ()}
 
     @cached_property
     def allocatable(self) -> frozenset[str]:

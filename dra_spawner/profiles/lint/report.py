@@ -121,7 +121,7 @@ def _in_order(findings: Iterable[Finding], ignored: Collection[str]) -> tuple[Fi
 
 
 def _findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory) -> Iterator[Finding]:
-    certain = Level.WARNING if inventory.facts.nodes_may_be_added else Level.ERROR
+    certain = Level.ERROR if inventory.facts.is_complete else Level.WARNING
     found: list[Finding] = []
     for finding in _single_findings(choice, claims, inventory):
         found.append(finding)
@@ -158,7 +158,7 @@ def _single_findings(choice: Choice, claims: Sequence[WantedClaim], inventory: I
         yield from field_findings(claim, inventory)
         level = _certain(choice, claim, inventory)
         for want in claim.wants:
-            yield from class_findings(want, inventory, _class_level(choice, claim))
+            yield from class_findings(want, inventory, _class_level(choice, claim), level)
             yield from selector_findings(want, inventory)
             yield from admin_findings(want, inventory)
             if inventory.is_known and inventory.device_class(want.devices.device_class_name) is not None:
@@ -185,7 +185,7 @@ def _class_level(choice: Choice, claim: WantedClaim) -> Level:
 
 def _certain(choice: Choice, claim: WantedClaim, inventory: Inventory) -> Level:
     """Level of a problem of a claim with all present devices."""
-    return Level.WARNING if inventory.facts.nodes_may_be_added else _class_level(choice, claim)
+    return _class_level(choice, claim) if inventory.facts.is_complete else Level.WARNING
 
 
 def _where_written(choice: Choice, finding: Finding) -> Finding:

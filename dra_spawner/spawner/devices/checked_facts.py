@@ -13,9 +13,9 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.drivers import names_of_fixed_claims
-from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.facts import ClusterFacts, has_cloud_nodes, published_drivers
 from dra_spawner.profiles.findings import Finding, Level
-from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices
+from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices, never_text
 from dra_spawner.project_links import where
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
@@ -39,7 +39,7 @@ class CheckedFacts:
     Parameters
     ----------
     nodes_may_be_added, drivers_prepare_for
-        See `ClusterFacts`.
+        See `ClusterFacts`; None for nodes that are added where a cloud provides them.
     ignored
         Names of ignored rules.
     """
@@ -50,7 +50,7 @@ class CheckedFacts:
         namespace: str | None,
         log: logging.Logger | logging.LoggerAdapter[logging.Logger],
         *,
-        nodes_may_be_added: bool,
+        nodes_may_be_added: bool | None,
         drivers_prepare_for: Mapping[str, PreparedFor] | None = None,
         ignored: Collection[str] = (),
     ) -> None:
@@ -61,6 +61,7 @@ class CheckedFacts:
         self._drivers_prepare_for = drivers_prepare_for or {}
         self._ignored = frozenset(ignored)
         self._claims: dict[str, None] = {}
+        self._published: frozenset[tuple[str, str]] = frozenset()
         self._reading: Reading[Inventory] = Reading(self._read)
         # An inventory caches results; use it in one thread at a time.
         self._turns = ThreadTurns()
@@ -84,8 +85,11 @@ class CheckedFacts:
         async with self._turns.turn() as turn:
             return await turn.run(check_choices, listed, self._inventory, (), self._ignored)
 
-    async def error_in(self, choice: Choice) -> Finding | None:
-        """Return why a choice cannot work here, by facts that are read after this call; None if it can."""
+    async def error_in(self, choice: Choice) -> tuple[Finding, str] | None:
+        """Return why a choice cannot work here, by facts that are read after this call; None if it can.
+
+        The second part is for the user, a part of a sentence; empty if only an administrator can make sense of it.
+        """
         self._note_claims(choice)
         if self._reading.age() > _FRESH_SECONDS:
             self._reading.begin()
@@ -98,7 +102,7 @@ class CheckedFacts:
             async with asyncio.timeout(_WAIT_SECONDS):
                 inventory = await self._reading.get(NOW)
         except TimeoutError:
-            self._log.info("The cluster did not answer in time whether this still holds: %s", error)
+            self._log.info("The cluster did not answer in time whether this still holds: %s", error[0])
         except KubernetesError:
             pass  # _read has logged it
         return await self._first_error(choice, inventory)
@@ -109,21 +113,24 @@ class CheckedFacts:
             if len(self._claims) < _MAX_CLAIMS:
                 self._claims[name] = None
 
-    async def _first_error(self, choice: Choice, inventory: Inventory) -> Finding | None:
-        found = await self._turns.run(check_choice, choice, inventory, self._ignored)
-        return next((each for each in found if each.level is Level.ERROR), None)
+    async def _first_error(self, choice: Choice, inventory: Inventory) -> tuple[Finding, str] | None:
+        return await self._turns.run(_first_error, choice, inventory, self._ignored)
 
     async def _read(self) -> Inventory:
         before = self._inventory
         try:
-            facts = await read_facts(self._reader, self._namespace, tuple(self._claims))
+            facts = await read_facts(self._reader, self._namespace, tuple(self._claims), self._published)
         except KubernetesError as error:
             if not self._reading.has_failed:
                 self._log.warning("Profiles are not checked against the cluster, which does not answer: %s", error)
             raise
-        facts = replace(
-            facts, nodes_may_be_added=self._nodes_may_be_added, drivers_prepare_for=self._drivers_prepare_for
-        )
+        present = {node["metadata"]["name"] for node in facts.nodes or ()}
+        published = self._published | published_drivers(facts.slices or ())
+        self._published = frozenset(each for each in published if each[0] in present)
+        may_be_added = self._nodes_may_be_added
+        if may_be_added is None:
+            may_be_added = has_cloud_nodes(facts.nodes or ())
+        facts = replace(facts, nodes_may_be_added=may_be_added, drivers_prepare_for=self._drivers_prepare_for)
         if facts == before.facts:
             return before  # the cached results still hold
         missing = [name for name in ("device_classes", "slices", "nodes") if getattr(facts, name) is None]
@@ -134,3 +141,9 @@ class CheckedFacts:
                 where("helm-values/rbac.yaml"),
             )
         return Inventory(facts)
+
+
+def _first_error(choice: Choice, inventory: Inventory, ignored: Collection[str]) -> tuple[Finding, str] | None:
+    found = check_choice(choice, inventory, ignored)
+    error = next((each for each in found if each.level is Level.ERROR), None)
+    return (error, never_text(choice, error, inventory)) if error is not None else None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.rights import is_granted
-from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
+from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks, unpublished_devices
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, KnownDevices, readable
 from dra_spawner.versions import served_version
@@ -25,7 +26,12 @@ _ATTACHMENTS: Final = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 _WEBHOOKS: Final = (names.ADMISSION_API, "validatingwebhookconfigurations")
 
 
-async def read_facts(reader: DeviceReader, namespace: str | None, claims: Iterable[str] = ()) -> ClusterFacts:
+async def read_facts(
+    reader: DeviceReader,
+    namespace: str | None,
+    claims: Iterable[str] = (),
+    before: frozenset[tuple[str, str]] = frozenset(),
+) -> ClusterFacts:
     """Read all facts; a fact that the account may not read stays unknown.
 
     Parameters
@@ -34,6 +40,8 @@ async def read_facts(reader: DeviceReader, namespace: str | None, claims: Iterab
         Namespace of servers; None if each user has one: then namespaces and claims are not read.
     claims
         Names of claims that others made.
+    before
+        Drivers that published devices earlier (`published_drivers`).
 
     Raises
     ------
@@ -65,6 +73,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None, claims: Iterab
         kubernetes_patch=patch,
         dropped_fields=dropped,
         claims=specs,
+        unpublished=unpublished_devices(nodes or (), devices.slices or (), before, datetime.now(UTC)),
     )
 
 

@@ -22,6 +22,8 @@ __all__ = ["Checks", "ClusterCheck", "checks_of_hub", "values_for_rules"]
 #: Traits that rules read.
 _SETTINGS: Final = (
     TRAIT,
+    "cpu_guarantee",
+    "cpu_limit",
     "environment",
     "extra_annotations",
     "extra_containers",
@@ -29,6 +31,8 @@ _SETTINGS: Final = (
     "extra_resource_limits",
     "init_containers",
     "intel_gas",
+    "mem_guarantee",
+    "mem_limit",
     "node_selector",
     "privileged",
     "tolerations",
@@ -57,13 +61,15 @@ class ClusterCheck(Step):
         facts = checks_of_hub().facts
         assert facts is not None
         try:
-            error = await facts.error_in(self._choice())
+            found = await facts.error_in(self._choice())
         except Exception:  # a start never fails because of the check itself
             self.log.exception("A choice is not checked against the cluster")
             return
-        if error is not None:
+        if found is not None:
+            error, text = found
             self.log.error("Spawn refused, the choice cannot work on this cluster: %s", error)
-            why = error.message if error.message.endswith((".", "?")) else f"{error.message}."
+            why = text or error.message
+            why = why if why.endswith((".", "?")) else f"{why}."
             sentence = f"This choice cannot work on this cluster: {why} Please tell your administrator."
             raise SpawnRefused(sentence, RefusalReason.PROFILE)
 

@@ -7,22 +7,26 @@ from pathlib import Path
 
 import pytest
 
+from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
-from dra_spawner.profiles.lint import RULES, check_choices
+from dra_spawner.profiles.lint import RULES, Inventory, check_choice, check_choices, never_text
 from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.drivers.bed import Bed
 from tests.profiles.drivers.beds import FACTS
-from tests.profiles.lint.choices import check, found, profile
+from tests.profiles.lint.choices import OWN, check, found, profile
 from tests.profiles.lint.shares import facts as shared_gpus
 
 GPU = {"device_class": "gpu.nvidia.com"}
 NIC = {"device_class": "dranet"}
 EXAMPLE = {"device_class": "gpu.example.com"}
 ROOT = "resource.kubernetes.io/pcieRoot"
+MIG = DeviceClass(
+    "mig.nvidia.com", ("device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'",)
+)
 CLAIMS = "profile_list[0].kubespawner_override.device_claims"
 
 
@@ -111,6 +115,51 @@ def test_a_finding_has_level_rule_path_and_message(bed, claims, expected):
 def test_a_finding_that_new_nodes_could_fix_is_a_warning_where_nodes_may_be_added(bed, claims, level):
     ((found_level, _),) = found(claims, replace(FACTS[bed], nodes_may_be_added=True))
     assert found_level == level
+
+
+def with_nodes(facts: ClusterFacts, **allocatable: str) -> ClusterFacts:
+    return replace(facts, nodes=tuple({**node, "status": {"allocatable": allocatable}} for node in facts.nodes or ()))
+
+
+#: Bed, claims, other settings, and what the user reads.
+IMPOSSIBLE = {
+    "devices": ("a100-efa", {"gpu": {**GPU, "count": 9}}, {}, "it asks for 9 such devices, and the machine with most of them has 8"),
+    "memory": ("a100-efa", {"gpu": {**GPU, "capacity": {"memory": "80Gi"}}}, {}, "it asks for 80 GiB of memory, and the largest such device has 40 GiB"),
+    "selector": ("a100-efa", {"gpu": {**GPU, "product": "H100*"}}, {}, "no machine has a device of the kind that it asks for"),
+    "attribute": ("gb200", pair(ROOT), {}, "no machine has devices that belong together in the way that it asks for"),
+    "alike": ("a100-efa", pair(ROOT, gpus=3), {}, "no machine has devices that belong together in the way that it asks for"),
+    "partition": ("a100-efa", {"gpu": {"device_class": "mig.nvidia.com"}}, {}, "no machine has a device of the kind that it asks for"),
+    "memory beside": ("a100-efa", {"gpu": GPU}, {"mem_guarantee": "9000G"}, "it asks for more memory or processors than any machine with such devices has"),
+    "processors beside": ("a100-efa", {"gpu": GPU}, {"cpu_limit": 5000}, "it asks for more memory or processors than any machine with such devices has"),
+    "second container": ("a100-efa", {"gpu": GPU}, {"extra_containers": [{"name": "db", "resources": {"requests": {"memory": "9Ti"}}}]}, "it asks for more memory or processors than any machine with such devices has"),
+}  # fmt: skip
+
+
+@all_of_them("bed, claims, settings, text", IMPOSSIBLE)
+def test_what_no_device_can_give_is_an_error_with_a_text_for_users(bed, claims, settings, text):
+    """A warning where devices may come, or are not all published."""
+    facts = with_nodes(FACTS[bed], cpu="96", memory="2Ti")
+    facts = replace(facts, device_classes={**(facts.device_classes or {}), MIG.name: MIG})
+    (listed,) = list_choices([profile(claims)], settings)
+    assert listed.choice is not None
+    levels = {}
+    for name, known in {
+        "complete": facts,
+        "autoscaler": replace(facts, nodes_may_be_added=True),
+        "starting": replace(facts, unpublished="node a is not ready, and publishes no device"),
+    }.items():
+        inventory = Inventory(known)
+        finding = next(each for each in check_choice(listed.choice, inventory) if each.rule in OWN)
+        levels[name] = finding.level.value
+        assert never_text(listed.choice, finding, inventory) == text
+    assert levels == {"complete": E_, "autoscaler": W_, "starting": W_}
+
+
+@all_of_them(
+    "settings", [{"mem_guarantee": "1G"}, {"cpu_guarantee": 96}, {"mem_limit": "nonsense"}, {"cpu_limit": True}]
+)
+def test_what_a_node_has_beside_its_devices_is_left_alone(settings):
+    assert found({"gpu": GPU}, with_nodes(FACTS["a100-efa"], cpu="96", memory="1Gi"), **settings) == []
 
 
 def test_shares_are_rounded_as_the_policy_says():
