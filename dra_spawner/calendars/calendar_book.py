@@ -11,6 +11,7 @@ from typing import Final
 from dra_spawner.calendars.calendar_source import CalendarSource
 from dra_spawner.calendars.entries import CalendarEntry
 from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.log_once import LogOnce
 
 __all__ = ["ADDED_ENTRIES", "OWN_ENTRIES", "CalendarBook"]
 
@@ -42,7 +43,7 @@ class CalendarBook:
         """Entries that administrators have added."""
         self.awaited_until: datetime | None = None
         """Time until which the calendars are incomplete without the added entries; None if these are loaded."""
-        self._told: frozenset[str] = frozenset()
+        self._log_once = LogOnce(log, "Scale-ahead: %s")
 
     def occurrences(self, now: datetime, ahead: timedelta) -> tuple[Occurrence, ...]:
         """Occurrences that begin within `ahead` and did not end more than a day ago, in the order of their begin."""
@@ -85,7 +86,4 @@ class CalendarBook:
         async with asyncio.TaskGroup() as tasks:
             for source in self.sources:
                 tasks.create_task(source.refresh(now, turn), name=f"calendar {source.name}")
-        problems = frozenset(self.problems(now))
-        for problem in sorted(problems - self._told):
-            log.warning("Scale-ahead: %s", problem)
-        self._told = problems
+        self._log_once.present(self.problems(now))

@@ -129,11 +129,11 @@ class ExplainingSearch(Search):
         candidates = self.candidates if only is None else [only]
         refusals = [refusal for candidate in candidates if (refusal := self._refusal(alternative, candidate))]
         nearest = max(refusals, key=_nearness, default=Refusal(RefusalKind.NO_DEVICES))
-        self._tell(alternative, position, self._or_pool(nearest), Counter(refusal.kind for refusal in refusals))
+        self._note(alternative, position, self._or_pool(nearest), Counter(refusal.kind for refusal in refusals))
 
     def on_over_limit(self, alternative: PreparedAlternative, position: int) -> None:
         if self._is_deepest(alternative, position):
-            self._tell(alternative, position, Refusal(RefusalKind.LIMIT), Counter())
+            self._note(alternative, position, Refusal(RefusalKind.LIMIT), Counter())
 
     def _is_deepest(self, alternative: PreparedAlternative, position: int) -> bool:
         depth = (alternative.claim_index, alternative.request_index, position)
@@ -142,7 +142,7 @@ class ExplainingSearch(Search):
         self._depth = depth
         return True
 
-    def _tell(
+    def _note(
         self, alternative: PreparedAlternative, position: int, nearest: Refusal, counts: Counter[RefusalKind]
     ) -> None:
         self.reason = NoFitReason(

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dra_spawner.calendars.entries import CalendarEntry
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.json_types import JsonObject
+from dra_spawner.log_once import LogOnce
 from dra_spawner.placeholders.controller.demand_settings import read_calendar_entry
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings_store import SettingsUnavailable
@@ -71,7 +72,8 @@ class AddedEntries:
         self._database = database
         self._has_history = has_history
         self._read_last: tuple[Mapping[str, JsonObject], tuple[AddedEntry, ...]] = {}, ()
-        self._leads = self._is_moved = self._is_told = False
+        self._leads = self._is_moved = False
+        self._log_once = LogOnce(log, "Calendar entries cannot be read: error=%s")
         self._ask = BlockingCalls("calendar entries", answer_seconds)
         controller.operators.on_change(self._use)
 
@@ -107,11 +109,10 @@ class AddedEntries:
                 for name in stored:
                     await self._ask(partial(database.delete_calendar_entry, name))
         except (SQLAlchemyError, TimeoutError, SettingsUnavailable) as error:
-            if not self._is_told:  # it is tried again each minute
-                log.warning("Calendar entries cannot be read: error=%s", error)
-            self._is_told = True
+            self._log_once.present({"move": error})  # it is tried again each minute
             return
-        self._is_told, self._is_moved = False, True
+        self._log_once.present(())
+        self._is_moved = True
         self._controller.scale_ahead.calendars.awaited_until = None
 
     async def add(self, written: object, by: str) -> AddedEntry:

@@ -71,7 +71,7 @@ class HistoryRecording:
         try:
             async with self._tasks as tasks:
                 tasks.begin("history", self._begin)
-                tasks.begin("history's database", self._tell)
+                tasks.begin("history's database", self._follow_database)
                 yield
         finally:
             self.feed.end()
@@ -82,7 +82,7 @@ class HistoryRecording:
         await self._watch.wait_synced()
         self.feed.begin()
 
-    async def _tell(self) -> None:
+    async def _follow_database(self) -> None:
         """Say once that the database hangs: the recorder's thread cannot, as it waits."""
         was_hanging = False
         while True:

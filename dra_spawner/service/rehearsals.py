@@ -18,6 +18,7 @@ from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.seen_lead_times import seen_lead_times
+from dra_spawner.log_once import LogOnce
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup
 from dra_spawner.placeholders.planner.choice_names import find_choice
@@ -141,7 +142,7 @@ class Rehearsals:
         self._turns = ThreadTurns()
         self._waiting = 0
         self._ask = BlockingCalls("lead times", timeout_seconds)
-        self._is_told = False
+        self._log_once = LogOnce(log, "Lead times cannot be read, so assumed ones count: error=%s")
 
     def expected_by(self, line: str, zone: tzinfo) -> ExpectedUsers:
         """The users that a line such as ``350 of gpu-slice at 17:00`` announces.
@@ -236,18 +237,16 @@ class Rehearsals:
             self._waiting -= 1
 
     async def _seen_leads(self, since: datetime) -> SeenLeads:
-        """Lead times of the history; none while it cannot be read, which is told once."""
+        """Lead times of the history; none while it cannot be read, which is logged once."""
         database = self._database()
         if database is None:
             return {}
         try:
             found = await self._ask(lambda: seen_lead_times(database, since))
         except (SQLAlchemyError, TimeoutError) as error:
-            if not self._is_told:
-                log.warning("Lead times cannot be read, so assumed ones count: error=%s", error)
-            self._is_told = True
+            self._log_once.present({"lead times": error})
             return {}
-        self._is_told = False
+        self._log_once.present(())
         return found
 
     # --- in a thread --------------------------------------------------------------------------------------------------

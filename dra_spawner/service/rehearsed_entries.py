@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Final
 
 from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.log_once import LogOnce
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.rehearsal.rehearsal_result import Rehearsal
@@ -35,7 +36,7 @@ class RehearsedEntries:
     def __init__(self, controller: PlaceholderController, rehearsals: Rehearsals) -> None:
         self._controller = controller
         self._rehearsals = rehearsals
-        self._told: frozenset[str] = frozenset()
+        self._log_once = LogOnce(log)
         self.results: Mapping[Occurrence, Rehearsal] = {}
 
     async def run(self) -> None:
@@ -65,10 +66,7 @@ class RehearsedEntries:
             if result is not None:
                 found[each] = result
         self.results = found
-        problems = frozenset(self.problems())
-        for problem in sorted(problems - self._told):
-            log.warning("%s", problem)
-        self._told = problems
+        self._log_once.present(self.problems())
 
     def forget(self) -> None:
         """Forget all results: another replica leads, and rehearses."""
@@ -78,7 +76,7 @@ class RehearsedEntries:
         """Entries whose users cannot all start in time, as sentences, sorted by their begin."""
         now = self._controller.now()
         return tuple(
-            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M %Z}: {_told(result)}"
+            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M %Z}: {_verdict(result)}"
             for entry, result in self.results.items()
             if not result.is_possible and entry.begins > now
         )
@@ -98,7 +96,7 @@ def _by_turns(entries: Sequence[Occurrence]) -> list[Occurrence]:
     return [each for _, _, each in sorted(ranked, key=itemgetter(0, 1))]
 
 
-def _told(result: Rehearsal) -> str:
+def _verdict(result: Rehearsal) -> str:
     """The verdict; where something is not known, with what an administrator can do."""
     unknown = next((each for each in result.problems if each.blocks and each.code is ProblemCode.NOT_KNOWN), None)
     return f"{result.verdict} In detail: {unknown.message}." if unknown is not None else result.verdict

@@ -159,7 +159,7 @@ class EventRecorder:
         self._known: dict[tuple[str, str, str], _Written] = {}
         self._off_until: dict[str, datetime] = {}
         """By namespace."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._woken = asyncio.Event()
 
     def note(self, action: Action) -> None:
@@ -241,8 +241,8 @@ class EventRecorder:
     def _note_failure(self, namespace: str, error: KubernetesError) -> None:
         """Write no events there for a time; the next ones may be refused, too."""
         right = missing_right(error)
-        if namespace not in self._told:
-            self._told.add(namespace)
+        if namespace not in self._logged:
+            self._logged.add(namespace)
             log.info("No events are written for a time: namespace=%s because=%s", namespace, right or error)
         self._off_until[namespace] = self._now() + _PAUSE
         for each in self._known.values():

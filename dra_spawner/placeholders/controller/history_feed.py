@@ -92,7 +92,7 @@ class HistoryFeed:
         self._sink = sink
         self._is_on = False
         self._launches: dict[ObjectKey, Launch] = {}
-        self._telling: Counter[str] = Counter()
+        self._waited_for: Counter[str] = Counter()
         self._bound: dict[ObjectKey, BoundServer] = {}
         self._reasons: dict[ObjectKey, str] = {}
         self._disrupted: dict[ObjectKey, str] = {}
@@ -153,7 +153,7 @@ class HistoryFeed:
         if pod is None or not self._controller.launch_waits.is_server(pod):
             return
         if known is None:
-            self._telling.update(self._telling_words(key))
+            self._waited_for.update(self._words_waited_for(key))
         launch = self._following(key, pod, known)
         if launch != known:
             self._launches[key] = launch
@@ -162,10 +162,10 @@ class HistoryFeed:
     def _end(self, key: ObjectKey, launch: Launch) -> None:
         """A pod is gone, or another one has its name."""
         del self._launches[key]
-        for word in self._telling_words(key):
-            self._telling[word] -= 1
-            if not self._telling[word]:
-                del self._telling[word]
+        for word in self._words_waited_for(key):
+            self._waited_for[word] -= 1
+            if not self._waited_for[word]:
+                del self._waited_for[word]
         self._reasons.pop(key, None)
         self._bound.pop(key, None)
         because = self._disrupted.pop(key, "") or self._unannounced_end(key, self._seen[key])
@@ -320,13 +320,13 @@ class HistoryFeed:
 
     def _mentioned(self, text: str, *servers: str) -> tuple[str, ...]:
         """Words of a text that tell who a user is: names of servers' pods, and of namespaces that users have."""
-        found = {word for word in _WORD.findall(text) if word in self._telling}
+        found = {word for word in _WORD.findall(text) if word in self._waited_for}
         for server in servers:
             namespace, _, name = server.partition("/")
-            found.update(self._telling_words(ObjectKey(namespace, name)))
+            found.update(self._words_waited_for(ObjectKey(namespace, name)))
         return tuple(sorted(filter(None, found)))
 
-    def _telling_words(self, key: ObjectKey) -> Iterable[str]:
+    def _words_waited_for(self, key: ObjectKey) -> Iterable[str]:
         """What tells whose a pod is: its name, and with a namespace of each user this namespace."""
         return (key.namespace, key.name) if self._controller.settings.user_namespaces else (key.name,)
 

@@ -109,9 +109,9 @@ class LaunchWaits:
             return
         # The wait of a server that had a node at first sight is unknown.
         if self._waiting.pop(key, None) is not None and known is not None and known.uid == pod.uid:
-            self._tell(key, pod, known.since)
+            self._note_wait(key, pod, known.since)
 
-    def _tell(self, key: ObjectKey, pod: Pod, since: datetime) -> None:
+    def _note_wait(self, key: ObjectKey, pod: Pod, since: datetime) -> None:
         seconds = max((self._now() - since).total_seconds(), 0.0)
         bound = BoundServer(pod, self._outcome(key, pod, since), since, seconds)
         for callback in self._callbacks:

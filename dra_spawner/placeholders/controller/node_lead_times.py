@@ -146,7 +146,7 @@ class NodeLeadTimes:
                 young.reached.add(phase)
                 observed = self._watch.observed(Kind.NODE, ObjectKey("", name))
                 uid = observed.uid if observed is not None else ""
-                reached = ReachedPhase(name, uid, kind, self._told_kind(kind), phase, young.created, self._now())
+                reached = ReachedPhase(name, uid, kind, self._kind_now(kind), phase, young.created, self._now())
                 for callback in self._callbacks:
                     callback(reached)
 
@@ -165,7 +165,7 @@ class NodeLeadTimes:
                 state = self._watch.snapshot.nodes[name]
                 return state.node.labels.get(names.IMAGES_READY) == names.TRUE
 
-    def _told_kind(self, kind: str) -> str:
+    def _kind_now(self, kind: str) -> str:
         if not kind:
             return _NO_KIND
         if kind not in self._kinds and len(self._kinds) >= _MAX_KINDS:

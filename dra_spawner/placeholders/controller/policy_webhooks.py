@@ -29,6 +29,7 @@ from typing import Any, Final, TypeAlias
 import aiohttp
 
 from dra_spawner import names
+from dra_spawner.log_once import LogOnce
 from dra_spawner.placeholders.controller.policy_settings import WebhookSettings, policy_for
 from dra_spawner.placeholders.planner.demand.forecast import GroupSituation
 from dra_spawner.placeholders.planner.demand.policies import Chain, DemandPolicy, OrForecast, Scheduled, WebhookAnswer
@@ -95,7 +96,7 @@ class PolicyWebhooks:
         self._failures: dict[_Key, str] = {}
         self._asked: dict[_Key, int] = {}
         self._number = 0
-        self._told: frozenset[str] = frozenset()
+        self._log_once = LogOnce(log)
 
     @property
     def is_needed(self) -> bool:
@@ -155,7 +156,7 @@ class PolicyWebhooks:
             ):
                 for each in by_webhook.values():
                     tasks.create_task(self._ask_one(session, each))
-        self._tell()
+        self._log_once.present(self._problems())
 
     def _questions(self) -> list[_Question]:
         return [
@@ -218,12 +219,6 @@ class PolicyWebhooks:
             "floor": situation.floor,
             "limit": situation.most,
         }
-
-    def _tell(self) -> None:
-        problems = self._problems()
-        for name in problems.keys() - self._told:
-            log.warning("%s", problems[name])
-        self._told = frozenset(problems)
 
 
 def _webhooks_of(policy: DemandPolicy) -> Iterator[WebhookSettings]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from dra_spawner.log_once import LogOnce
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.operator_settings import OperatorSettings
@@ -67,7 +68,7 @@ class WantedPolicies:
     def __init__(self, settings: ControllerSettings) -> None:
         self._settings = settings
         self._last: tuple[PolicySources, WantedPolicy] | None = None
-        self._told: frozenset[str] = frozenset()
+        self._log_once = LogOnce(log, "Placeholders: %s")
 
     def of(self, sources: PolicySources) -> WantedPolicy:
         """The policy; the same object until something changes."""
@@ -97,10 +98,7 @@ class WantedPolicies:
             if with_devices:
                 names = ", ".join(sorted(with_devices))
                 problems.append(f"placeholders of {names}: none are created, as the cluster has no devices")
-        told = frozenset(problems)
-        for problem in sorted(told - self._told):
-            log.warning("Placeholders: %s", problem)
-        self._told = told
+        self._log_once.present(problems)
         return WantedPolicy(policy, tuple(problems), by_choice, _names(published, by_choice))
 
 
