@@ -37,19 +37,21 @@ from dra_spawner.history.connecting import READS, engine_of, is_in_memory, parse
 from dra_spawner.history.records import (
     SERVICE,
     Launch,
+    LearnedDemand,
     MinuteCount,
     NodeLeadTime,
     PresentServers,
     Record,
     RecordedDecision,
 )
-from dra_spawner.history.rows import decision_of, decision_row, launch_of, launch_row, lead_time_row
+from dra_spawner.history.rows import decision_of, decision_row, launch_of, launch_row, lead_time_row, learned_row
 from dra_spawner.history.schema import (
     EPOCH,
     MICROSECONDS,
     calendar_entries,
     decisions,
     launches,
+    learned_demands,
     node_lead_times,
     settings,
 )
@@ -182,6 +184,9 @@ class HistoryDatabase:
                 rows = [decision_row(each, self.names) for each in group if isinstance(each, RecordedDecision)]
                 statement = self._insert(decisions).on_conflict_do_nothing(index_elements=["id"])
                 connection.execute(statement, rows)
+            case LearnedDemand():
+                rows = [learned_row(each) for each in group if isinstance(each, LearnedDemand)]
+                self._replace_older(connection, rows)
 
     def _upsert(self, connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
         statement = self._insert(table)
@@ -201,6 +206,17 @@ class HistoryDatabase:
             values["ended"] = case((is_observed, launches.c.ended), else_=new.ended)
             values["end_is_estimate"] = and_(~is_observed, new.end_is_estimate)
         connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=values), rows)
+
+    def _replace_older(self, connection: Connection, rows: list[dict[str, Any]]) -> None:
+        """Store what was learned last: a leader may write its last records after the first ones of the next leader."""
+        statement = self._insert(learned_demands)
+        new = statement.excluded
+        change = statement.on_conflict_do_update(
+            index_elements=["profile_group"],
+            set_={"at": new.at, "state": new.state},
+            where=new.at >= learned_demands.c.at,
+        )
+        connection.execute(change, rows)
 
     def _insert(self, table: Table) -> Any:
         insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
@@ -290,6 +306,13 @@ class HistoryDatabase:
         with self._reading() as connection:
             found = connection.execute(select(calendar_entries.c.id, calendar_entries.c.entry))
             return {row.id: row.entry for row in found}
+
+    def learned_demands(self, begin: datetime) -> dict[str, str]:
+        """What scale-ahead has learned last, by group, as JSON; older than `begin` is left out."""
+        with self._reading() as connection:
+            newer = learned_demands.c.at >= begin
+            found = connection.execute(select(learned_demands.c.profile_group, learned_demands.c.state).where(newer))
+            return {row.profile_group: row.state for row in found}
 
     def service_began(self) -> datetime | None:
         """Time of the first launch that the service recorded itself; None without one."""

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from dra_spawner.history.connecting import HistoryUrlError
 from dra_spawner.history.database import HistoryDatabase, KeyFileError
 from dra_spawner.history.migrations import NewerDatabase
-from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision
+from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, PresentServers, Record, RecordedDecision
 from dra_spawner.history.retention import delete_expired
 
 __all__ = ["RecordOutcome", "Recorder", "RecorderLimits"]
@@ -335,5 +335,7 @@ def _id_of(record: Record) -> str:
             return record.uid
         case RecordedDecision():
             return record.id
+        case LearnedDemand():
+            return record.group
         case PresentServers():
             return "the servers that are present"

@@ -11,6 +11,7 @@ from dra_spawner.history.decision_log import Decision
 __all__ = [
     "SERVICE",
     "Launch",
+    "LearnedDemand",
     "MinuteCount",
     "NodeLeadTime",
     "PresentServers",
@@ -124,7 +125,18 @@ class PresentServers:
     uids: frozenset[str]
 
 
-Record = Launch | NodeLeadTime | RecordedDecision | PresentServers
+@dataclass(frozen=True, slots=True)
+class LearnedDemand:
+    """What scale-ahead has learned of a group of choices; a newer one replaces it."""
+
+    group: str
+    at: datetime
+    """Time until which launches are in it."""
+    state: str
+    """JSON, which only scale-ahead reads."""
+
+
+Record = Launch | NodeLeadTime | RecordedDecision | PresentServers | LearnedDemand
 """A record that `HistoryDatabase.add` writes."""
 
 

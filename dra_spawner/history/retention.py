@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.history.schema import decisions, launches, node_lead_times
+from dra_spawner.history.schema import decisions, launches, learned_demands, node_lead_times
 
 __all__ = ["MAX_DECISION_AGE", "MAX_MEMORY_AGE", "delete_expired"]
 
@@ -38,6 +38,7 @@ def delete_expired(database: HistoryDatabase, now: datetime, keep: timedelta, at
     counts = (
         database.delete_older(launches, launches.c.asked, now - keep, at_once),
         database.delete_older(node_lead_times, node_lead_times.c.created, now - keep, at_once),
+        database.delete_older(learned_demands, learned_demands.c.at, now - keep, at_once),
         database.delete_older(decisions, decisions.c.at, now - min(keep, MAX_DECISION_AGE), at_once),
     )
     return max(counts) >= at_once

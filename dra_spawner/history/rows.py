@@ -8,10 +8,10 @@ from typing import Any, Final
 from sqlalchemy import RowMapping
 
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.history.records import Launch, NodeLeadTime, RecordedDecision, WaitCause
+from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, RecordedDecision, WaitCause
 from dra_spawner.history.user_names import UserNames
 
-__all__ = ["decision_of", "decision_row", "launch_of", "launch_row", "lead_time_row"]
+__all__ = ["decision_of", "decision_row", "launch_of", "launch_row", "lead_time_row", "learned_row"]
 
 _LONGEST_NAME: Final = 255
 
@@ -38,6 +38,11 @@ def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
         "source": launch.source,
         "ended_because": _clean(launch.ended_because) or None,
     }
+
+
+def learned_row(learned: LearnedDemand) -> dict[str, Any]:
+    """The row of what was learned."""
+    return {"profile_group": _clean(learned.group), "at": learned.at, "state": learned.state}
 
 
 def decision_row(recorded: RecordedDecision, names: UserNames) -> dict[str, Any]:

@@ -8,7 +8,18 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, Dialect, Index, MetaData, String, Table, Text
 from sqlalchemy.types import TypeDecorator
 
-__all__ = ["EPOCH", "METADATA", "MICROSECONDS", "UtcTime", "decisions", "launches", "node_lead_times", "settings"]
+__all__ = [
+    "EPOCH",
+    "METADATA",
+    "MICROSECONDS",
+    "UtcTime",
+    "calendar_entries",
+    "decisions",
+    "launches",
+    "learned_demands",
+    "node_lead_times",
+    "settings",
+]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECONDS = 1_000_000
@@ -103,4 +114,12 @@ calendar_entries = Table(
     Column("id", String(64), primary_key=True),
     Column("created", UtcTime, nullable=False),
     Column("entry", Text, nullable=False, comment="JSON, as in the setting calendar_entries"),
+)
+
+learned_demands = Table(
+    "learned_demands",
+    METADATA,
+    Column("profile_group", Text, primary_key=True),
+    Column("at", UtcTime, nullable=False),
+    Column("state", Text, nullable=False, comment="JSON, which only scale-ahead reads"),
 )

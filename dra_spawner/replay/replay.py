@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import repeat
@@ -14,7 +13,8 @@ from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.forecast import GroupSituation
 from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
-from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of, whole_minutes
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, whole_minutes
+from dra_spawner.placeholders.planner.demand.near_entries import NearEntries
 from dra_spawner.placeholders.planner.demand.policies import DemandPolicy
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.rehearsal.node_kinds import NodeKind
@@ -26,9 +26,6 @@ from dra_spawner.reports.timeline import Timeline
 
 __all__ = ["Scenario", "replay"]
 
-#: Entries that begin later change nothing: no lead time is longer.
-_AHEAD_MINUTES: Final = 12 * 60
-_REFRESH_MINUTES: Final = 60
 _NEVER: Final = -1
 
 
@@ -81,7 +78,7 @@ def replay(
 
     pool = NodePool(kind, scenario.seed, on_lead, as_z2jh=as_z2jh)
     demand = GroupDemand(trace.begin, settings, policy)
-    calendar = _NearEntries(scenario.occurrences)
+    calendar = NearEntries(scenario.occurrences)
     judged_from = trace.begin if scenario.judged_from is None else scenario.judged_from
     tally = _Tally(judged_from, LargestMisses(max(leads.quantile // timedelta(minutes=1), 5)))
     timeline = Timeline(judged_from) if scenario.has_timeline else None
@@ -190,23 +187,3 @@ class _Tally:
             largest_misses=self.misses.largest(),
             timeline=timeline,
         )
-
-
-class _NearEntries:
-    """Calendar entries that are near in time, looked up once an hour."""
-
-    def __init__(self, occurrences: Sequence[Occurrence]) -> None:
-        self._occurrences = sorted(occurrences, key=lambda each: each.begins.timestamp())
-        self._begins = [minute_of(each.begins) for each in self._occurrences]
-        self._longest = max((minute_of(each.ends) - minute_of(each.begins) for each in self._occurrences), default=0)
-        self._found: tuple[Occurrence, ...] = ()
-        self._until = 0
-
-    def near(self, now: int) -> tuple[Occurrence, ...]:
-        """Entries that begin within twelve hours, or have begun and not ended."""
-        if now >= self._until:
-            first = bisect_left(self._begins, now - self._longest)
-            last = bisect_left(self._begins, now + _AHEAD_MINUTES + _REFRESH_MINUTES)
-            self._found = tuple(self._occurrences[first:last])
-            self._until = now + _REFRESH_MINUTES
-        return self._found

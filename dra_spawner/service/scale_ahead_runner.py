@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.history.records import LearnedDemand, NodeLeadTime
 from dra_spawner.owned_tasks import OwnedTasks
+from dra_spawner.placeholders.controller.demand_learning import PAST_DAYS, CountedMinute
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.policy_settings import unknown_choices
 from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
-from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.service.added_entries import AddedEntries
 from dra_spawner.service.blocking_calls import BlockingCalls
@@ -31,8 +31,7 @@ __all__ = ["ScaleAheadRunner", "read_past"]
 
 log = logging.getLogger(__name__)
 
-#: One day more than forecasts look back.
-_PAST: Final = timedelta(days=36)
+_PAST: Final = timedelta(days=PAST_DAYS)
 _PAST_NODES: Final = timedelta(days=30)
 #: Seconds after a minute's end until its launches are seen.
 _SETTLE_SECONDS: Final = 2.0
@@ -70,12 +69,14 @@ class ScaleAheadRunner:
         self._spawns = spawns
         self._tasks = OwnedTasks()
         self._has_learned = False
+        self._may_store = False
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
         self.samples = PlaceholderSamples()
         ahead = controller.scale_ahead
         self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
         ahead.webhooks = self._webhooks.answers
+        ahead.store = self._store
         if spawns is not None:
             ahead.pending_spawns = spawns.pending
 
@@ -96,7 +97,7 @@ class ScaleAheadRunner:
         ahead = self._controller.scale_ahead
         ahead.begin(self._controller.now())
         self.added.begin()
-        self._has_learned = False
+        self._has_learned = self._may_store = False
         try:
             async with self._tasks as tasks:
                 tasks.begin("scale-ahead", self._forecast)
@@ -151,6 +152,11 @@ class ScaleAheadRunner:
         except Exception:
             log.exception("Forecasts failed; the last targets stay.")
 
+    def _store(self, learned: Iterable[LearnedDemand]) -> None:
+        if self._may_store:
+            for each in learned:
+                self._history.recorder.record(each)
+
     async def _learn(self) -> None:
         """Learn from the history if it can be read."""
         ahead, now = self._controller.scale_ahead, self._controller.now()
@@ -159,11 +165,13 @@ class ScaleAheadRunner:
             return
         try:
             past, nodes = await self._reading(lambda: read_past(database, now))
+            states = await self._reading(lambda: database.learned_demands(now - _PAST))
         except (SQLAlchemyError, OSError) as error:  # or it does not answer
             log.warning("Scale-ahead learns nothing from the history, which cannot be read: %s", error)
             return
         ahead.record_all(nodes)
-        await ahead.learn(past, self._controller.groups())
+        self._may_store = True  # what was not read must not be replaced by less
+        await ahead.learn(past, self._controller.groups(), states, self._controller.view())
         log.info("Scale-ahead has learned: minutes=%d nodes=%d", len(past), len(nodes))
 
     async def _database(self) -> HistoryDatabase | None:

@@ -21,7 +21,7 @@ from dra_spawner.history import migrations
 from dra_spawner.history.connecting import HistoryUrlError, engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase, KeyFileError
 from dra_spawner.history.migrations import NewerDatabase
-from dra_spawner.history.records import MinuteCount, PresentServers, WaitCause
+from dra_spawner.history.records import LearnedDemand, MinuteCount, PresentServers, WaitCause
 from dra_spawner.history.retention import MAX_DECISION_AGE, delete_expired
 from dra_spawner.history.schema import METADATA
 from dra_spawner.history.user_names import UserNameMode, UserNames
@@ -233,6 +233,16 @@ def test_a_user_is_forgotten(url: str, mode: UserNameMode) -> None:
     assert [each.uid for each in database.launches()] == ["3"]
     assert [each.id for each in database.decisions()] == ["2", "3"]
     database.close()
+
+
+def test_what_was_learned_last_is_kept(database: HistoryDatabase) -> None:
+    """A former leader's last records may be written late."""
+    database.add([LearnedDemand("gpu", after(60), "one"), LearnedDemand("cpu", after(0), "other")])
+    database.add([LearnedDemand("gpu", after(120), "two"), LearnedDemand("gpu", after(60), "late")])
+    assert database.learned_demands(START) == {"gpu": "two", "cpu": "other"}
+    assert database.learned_demands(after(1)) == {"gpu": "two"}
+    assert not delete_expired(database, after(100) + DAY, DAY)
+    assert database.learned_demands(START) == {"gpu": "two"}
 
 
 # --- retention --------------------------------------------------------------------------------------------------------

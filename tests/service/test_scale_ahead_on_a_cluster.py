@@ -7,6 +7,7 @@ import json
 from array import array
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -24,6 +25,7 @@ from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import node, shape
+from tests.presence import present
 from tests.service.replica import Replica, publish_settings, server_objects, set_up
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
@@ -205,19 +207,32 @@ async def test_the_page_and_the_api_show_the_advice(embedded_cluster: ClusterUnd
 
 
 @pytest.mark.promise("A restart in the middle of a class removes no placeholder.")
-async def test_a_restart_in_the_middle_of_a_class_removes_nothing(embedded_cluster: ClusterUnderTest) -> None:
+async def test_a_restart_in_the_middle_of_a_class_removes_nothing(
+    embedded_cluster: ClusterUnderTest, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def terms() -> int:
+        """How many leaders have read the history."""
+        return caplog.text.count("Scale-ahead has learned")
+
+    caplog.set_level("INFO", "dra_spawner.service.scale_ahead_runner")
     time = VirtualTime()
     soon = {**ENTRY, "users": "25 of cpu", "begins": "2026-03-02 09:10"}
-    settings: dict[str, Any] = {"scale_ahead": "act", "calendar_entries": [soon]}
+    history = {"url": f"sqlite:///{tmp_path}/history.sqlite"}
+    settings: dict[str, Any] = {"scale_ahead": "act", "calendar_entries": [soon], "history": history}
     async with service_on(embedded_cluster, time, **settings) as running:
+        await running.running.until(lambda: terms() == 1, "it has read the history")
         await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
         await running.running.until(lambda: len(running.running.placeholders()) == 25, "those of the class")
         before = set(running.running.placeholders())
+        learned = present(running.running.controller.scale_ahead.demand_of("cpu"))
         await running.stop()
         await running.start()
         await running.running.until(lambda: running.leads and running.running.controller.latest is not None, "it leads")
+        await running.running.until(lambda: terms() == 2, "it has read the history")
         await jump(running, time, time.now() + timedelta(minutes=1))
         assert set(running.running.placeholders()) == before
+        demand = present(running.running.controller.scale_ahead.demand_of("cpu"))
+        assert demand.record.counts.begin == learned.record.counts.begin, "it goes on with what was learned"
 
 
 @pytest.mark.promise("An administrator adds a class on the page, and the service prepares it.")

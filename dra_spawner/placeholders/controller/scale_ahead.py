@@ -5,16 +5,23 @@ It learns from the records of the history (launches, lead times of nodes), wheth
 
 from __future__ import annotations
 
-import asyncio
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.occurrences import Occurrence
-from dra_spawner.history.records import Launch, NodeLeadTime, Record
+from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, Record
+from dra_spawner.placeholders.controller.demand_learning import (
+    PAST_DAYS,
+    CountedMinute,
+    PastOfGroup,
+    counts_by_group,
+    learned_demand,
+)
 from dra_spawner.placeholders.controller.demand_settings import DemandOptions, ScaleAheadMode
 from dra_spawner.placeholders.controller.policy_settings import policy_for
 from dra_spawner.placeholders.planner.choice_names import find_choice
@@ -23,7 +30,8 @@ from dra_spawner.placeholders.planner.demand.forecast import Forecast, GroupSitu
 from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.launch_counter import GroupCounts, LaunchCounter
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
-from dra_spawner.placeholders.planner.demand.minutes import minute_of
+from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
+from dra_spawner.placeholders.planner.demand.near_entries import LONGEST_LEAD, NearEntries
 from dra_spawner.placeholders.planner.demand.policies import DemandPolicy, WebhookAnswer
 from dra_spawner.placeholders.planner.demand.whole_nodes import NewNodeSlots
 from dra_spawner.placeholders.planner.policy import ReplicaRange
@@ -32,16 +40,12 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = ["LONGEST_LEAD", "CountedMinute", "GroupForecast", "ProfileGroup", "ScaleAhead", "ScaleAheadSettings"]
 
-#: Entries that begin later change nothing: no lead time is longer.
-LONGEST_LEAD: Final = timedelta(hours=12)
 #: Entries of which it is told that they are about no choice.
 _TOLD_AHEAD: Final = timedelta(days=7)
 _MAX_TOLD: Final = 20
 _REMEMBERED_NODES: Final = 1_000
 #: Answers about later minutes that are kept until the next forecasts: many pages ask the same.
 _MAX_AHEAD: Final = 500
-#: Past minutes that are learned from before others have a turn.
-_AT_A_TIME: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +86,6 @@ class ProfileGroup:
     shape: str
     choices: frozenset[str]
     replicas: ReplicaRange
-
-
-@dataclass(frozen=True, slots=True)
-class CountedMinute:
-    """Launches and departures of a choice in a past minute."""
-
-    minute: int
-    choice: str
-    arrivals: int = 0
-    departures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +145,8 @@ class ScaleAhead:
         """Returns the number of servers of a choice that the hub is about to start, and that have no pod yet."""
         self.slots: Callable[[View, ProfileGroup], NewNodeSlots] = lambda view, group: NewNodeSlots()
         """Returns what a new node brings for a group. It must not depend on what runs now, as forecasts change that."""
+        self.store: Callable[[Iterable[LearnedDemand]], None] = lambda learned: None
+        """Stores what is learned, each minute."""
         self.forecasts: dict[str, GroupForecast] = {}
         """By name of the group."""
         self.version = 0
@@ -219,28 +215,46 @@ class ScaleAhead:
         self.is_ready = False
         self._set({}, ())
 
-    async def learn(self, past: Iterable[CountedMinute], groups: Sequence[ProfileGroup]) -> None:
+    async def learn(
+        self,
+        past: Iterable[CountedMinute],
+        groups: Sequence[ProfileGroup],
+        states: Mapping[str, str] | None = None,
+        view: View | None = None,
+    ) -> None:
         """Learn from what was counted before `begin`; the event loop gets many turns.
 
         Parameters
         ----------
         past
             Minutes without launches and departures are left out.
+        states
+            Stored by the leader before (`learned`), by group.
+        view
+            Shows what nodes are like; None if it is not known.
         """
         counter = self._counter
         if counter is None:
             return
-        first, until = _by_group(past, groups), counter.next_minute
+        until, options = counter.next_minute, self.settings.options
+        counts = counts_by_group(past, {choice: each.name for each in groups for choice in each.choices})
+        days = timedelta(days=PAST_DAYS)
+        entries = self.calendars.occurrences(datetime_of(until) - days, days + LONGEST_LEAD)
         for group in groups:
-            if not (found := first.get(group.name)):
-                continue
-            minutes = range(min(found), until)
-            demand, situation = self._new_demand(minutes.start, group), self._situation_of(group)
-            for begin in range(0, len(minutes), _AT_A_TIME):
-                part = minutes[begin : begin + _AT_A_TIME]
-                demand.learn(((minute, *found.get(minute, (0, 0))) for minute in part), situation)
-                await asyncio.sleep(0)
-            self._demands[group.name] = demand
+            near = NearEntries([each for each in entries if find_choice(each.profile, group.choices) is not None])
+            slots = self.slots(view, group) if view is not None else NewNodeSlots()
+            starts = options.node_starts_per_minute or slots.starts_per_minute
+            situation = replace(self._situation_of(group), slots_per_node=slots.slots, node_starts_per_minute=starts)
+            known = PastOfGroup(counts.get(group.name, {}), (states or {}).get(group.name, ""), situation, near.near)
+            policy = policy_for(self.settings.named_choice(group), self.settings.policies)
+            if (found := await learned_demand(group.name, known, until, options.settings, policy)) is not None:
+                self._demands[group.name] = found
+
+    def learned(self) -> Iterator[LearnedDemand]:
+        """What is learned of each group, to be stored for the next leader."""
+        for name, demand in self._demands.items():
+            at = datetime_of(demand.record.counts.end)
+            yield LearnedDemand(name, at, json.dumps(demand.state(), separators=(",", ":")))
 
     def advance(self, view: View, groups: Sequence[ProfileGroup], kind_label: str) -> bool:
         """Make the forecasts of the present minute, if it is a new one.
@@ -284,6 +298,7 @@ class ScaleAhead:
             made[name] = replace(answer, servers=max(counted, 0))
         self.is_ready = self.calendars.is_complete(view.now)
         self._set(made, (*problems, *filter(None, map(_cut, made.values()))))
+        self.store(self.learned())
         return True
 
     def _step(
@@ -430,18 +445,6 @@ class ScaleAhead:
     def demand_of(self, group: str) -> GroupDemand | None:
         """What was learned of a group; None if nothing was."""
         return self._demands.get(group)
-
-
-def _by_group(past: Iterable[CountedMinute], groups: Sequence[ProfileGroup]) -> dict[str, dict[int, tuple[int, int]]]:
-    """Arrivals and departures by group and minute."""
-    group_of = {choice: each.name for each in groups for choice in each.choices}
-    found: dict[str, dict[int, tuple[int, int]]] = {}
-    for each in past:
-        if (name := group_of.get(each.choice)) is not None:
-            minutes = found.setdefault(name, {})
-            arrivals, departures = minutes.get(each.minute, (0, 0))
-            minutes[each.minute] = (arrivals + each.arrivals, departures + each.departures)
-    return found
 
 
 def _cut(made: GroupForecast) -> str:

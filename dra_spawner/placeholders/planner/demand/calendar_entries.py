@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from dra_spawner.calendars.occurrences import IN_TOTAL, Occurrence
 from dra_spawner.placeholders.planner.demand.estimates import Estimate, Source
@@ -56,6 +56,17 @@ class OpenWindows:
         """Minutes since the first opening of an entry that has not begun; 0 without one."""
         coming = [since for (_, _, begins), since in self._since.items() if minute_of(begins) >= now]
         return now - min(coming, default=now)
+
+    def state(self) -> list[list[Any]]:
+        """All open windows, as JSON."""
+        return [[source, name, begins.isoformat(), since] for (source, name, begins), since in self._since.items()]
+
+    def restore(self, state: list[list[Any]]) -> None:
+        """Take over open windows."""
+        self._since = {
+            (str(source), str(name), datetime.fromisoformat(begins)): int(since)
+            for source, name, begins, since in state
+        }
 
     def copy(self) -> OpenWindows:
         """The same windows, to go on from apart."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
 __all__ = ["Calibration", "placeholders_for", "spread"]
 
@@ -52,6 +52,16 @@ class Calibration:
         self._launches[_bin(prior)] += _PRIOR_LAUNCHES * (1.0 - hit_rate)
         self.factor = max(prior, 0.0)
         """The factor in use, until `renew`."""
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as JSON; bins without launches are left out."""
+        bins = {str(index): each for index, each in enumerate(self._launches) if each}
+        return {"launches": bins, "surprises": self._surprises, "factor": self.factor}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what was learned."""
+        self._launches = [float(state["launches"].get(str(index), 0.0)) for index in range(_BINS)]
+        self._surprises, self.factor = float(state["surprises"]), float(state["factor"])
 
     def add(self, growth: int, launches: int, expected: float, deviation: float, assured: int) -> None:
         """Learn from the launches of one minute.

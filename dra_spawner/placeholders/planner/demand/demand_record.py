@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from dra_spawner.placeholders.planner.demand.arrivals import MinuteCounts
 from dra_spawner.placeholders.planner.demand.calendar_entries import OpenWindows
@@ -144,6 +145,54 @@ class DemandRecord:
             self._said.clear()
         self._said[minute] = (expected, deviation, assured)
         self._is_awaiting = is_awaiting
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered beside the counts, as JSON: `restore` goes on as if this record had never ended."""
+        return {
+            **{name: part.state() for name, part in self._parts().items()},
+            "usual_now": self._usual_now,
+            "said": [[minute, *each] for minute, each in self._said.items()],
+            "lead": self._lead,
+            "is_awaiting": self._is_awaiting,
+            "renew_at": self._renew_at,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what another record has remembered.
+
+        Raises
+        ------
+        ValueError
+            If this is not the state of a record. This record must not be used then.
+        """
+        try:
+            for name, part in self._parts().items():
+                part.restore(state[name])
+            usual = state["usual_now"]
+            self._usual_now = float(usual) if usual is not None else None
+            self._said = {
+                int(minute): (float(expected), float(deviation), int(assured))
+                for minute, expected, deviation, assured in state["said"]
+            }
+            self._lead, self._renew_at = int(state["lead"]), int(state["renew_at"])
+            self._is_awaiting = bool(state["is_awaiting"])
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"this is no state of a demand record: {error!r}") from None
+
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own."""
+        return {
+            "recent": self.recent,
+            "departing": self.departing,
+            "calibration": self.calibration,
+            "held_expected": self.held_expected,
+            "held_launches": self.held_launches,
+            "held_usual": self.held_usual,
+            "held_total": self.held_total,
+            "windows": self.windows,
+            "actual": self._actual,
+            "usual": self._usual,
+        }
 
     def later(self) -> DemandRecord:
         """A record to ask about later minutes, in their order: what is noted there changes nothing here.

@@ -23,6 +23,14 @@ class RunningMaximum:
             falling.pop()
         falling.append((minute, figure))
 
+    def state(self) -> list[list[float]]:
+        """All that is noted, as JSON."""
+        return [[minute, figure] for minute, figure in self._falling]
+
+    def restore(self, state: list[list[float]]) -> None:
+        """Take over what was noted."""
+        self._falling = deque((int(minute), float(figure)) for minute, figure in state)
+
     def copy(self) -> RunningMaximum:
         """The same figures, to go on from apart."""
         found = RunningMaximum()

@@ -33,6 +33,14 @@ class DecayingMean:
         self.total *= shrunk
         self.weight = self.weight * shrunk + (1.0 - shrunk) / (1.0 - decay)
 
+    def state(self) -> list[float]:
+        """Total and weight, as JSON."""
+        return [self.total, self.weight]
+
+    def restore(self, state: list[float]) -> None:
+        """Take over a total and its weight."""
+        self.total, self.weight = map(float, state)
+
     def copy(self) -> DecayingMean:
         """The same mean, to go on from apart."""
         found = DecayingMean()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
+
+import pytest
 
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.estimates import Source
@@ -13,6 +16,8 @@ from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, datetime_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from tests.all_of_them import all_of_them
+from tests.examples import example_count
 
 BEGIN = 29_000_000
 LEAD = GroupSituation(timedelta(minutes=10))
@@ -80,3 +85,79 @@ def test_another_policy_answers() -> None:
     answer = demand.step(BEGIN, 0, 0, LEAD)
     assert answer is not None
     assert answer.placeholders == 7
+
+
+def random_day(seed: int) -> tuple[list[tuple[int, int, int]], list[GroupSituation]]:
+    """Launches of some hours with classes, and situations: entries, limits that people change, nodes and spawns."""
+    random = Random(seed)
+    minutes, present = range(BEGIN, BEGIN + 900), 0
+    begins = [datetime_of(random.choice(minutes)) for _ in range(4)]
+    entries = tuple(
+        Occurrence(f"class {index}", "gpu", at, at + timedelta(hours=1), random.randrange(5, 80), source="physics")
+        for index, at in enumerate(begins)
+    )
+    floor, slots, counts, situations = 0, random.choice((None, 1, 8)), [], []
+    for minute in minutes:
+        rush = sum(each.users / 15 for each in entries if 0 <= minute - each.begins.timestamp() // 60 < 15)
+        arrivals = int(random.expovariate(1 / (0.3 + rush)))
+        departures = min(int(random.expovariate(2)), present)
+        present += arrivals - departures
+        floor = random.randrange(5) if random.random() < 0.01 else floor
+        near = tuple(each for each in entries if abs(each.begins.timestamp() // 60 - minute) < 200)
+        counts.append((minute, arrivals, departures))
+        lead = timedelta(minutes=10 if minute < BEGIN + 300 else 12)
+        pending = random.choice((0, 0, 0, 1))
+        situations.append(
+            GroupSituation(lead, present, pending, pending, floor, 70, near, slots, random.choice((None, 2.0)))
+        )
+    return counts, situations
+
+
+@all_of_them("seed", range(example_count(50)))
+def test_a_demand_that_is_restored_goes_on_as_if_it_had_never_ended(seed: int) -> None:
+    """With entries, limits that people change, and forecasts on hold: at any minute, to the last digit."""
+    counts, situations = random_day(seed)
+    ends = Random(-seed).randrange(200, 800)
+    lived = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    for (minute, arrivals, departures), situation in zip(counts[:ends], situations, strict=False):
+        lived.step(minute, arrivals, departures, situation)
+    stored = json.loads(json.dumps(lived.state()))
+    known = {minute: (arrivals, departures) for minute, arrivals, departures in counts[:ends] if arrivals or departures}
+    restored = GroupDemand.restored(
+        stored, known, DemandSettings(), ForecastDemand(), earliest=BEGIN - 99, latest=BEGIN + ends
+    )
+    assert restored.state() == lived.state()
+    for (minute, arrivals, departures), situation in zip(counts[ends:], situations[ends:], strict=True):
+        step = minute, arrivals, departures, situation
+        assert restored.step(*step) == lived.step(*step), minute - BEGIN
+
+
+def test_a_state_that_cannot_be_used_is_refused() -> None:
+    lived = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    lived.learn(launches(60), LEAD)
+    state = lived.state()
+    assert lived.record.counts.end == BEGIN + 60
+
+    def restored(state: object, earliest: int = BEGIN, latest: int = BEGIN + 60) -> GroupDemand:
+        return GroupDemand.restored(
+            state,  # type: ignore[arg-type]
+            {},
+            DemandSettings(),
+            ForecastDemand(),
+            earliest=earliest,
+            latest=latest,
+        )
+
+    assert restored(state).record.counts.end == BEGIN + 60
+    # Its clock was ahead by some minutes.
+    assert restored(state, latest=BEGIN + 57).record.counts.end == BEGIN + 57
+    bad = [{}, [], {**state, "version": 2}, {**state, "record": {}}, {**state, "situation": {"lead": "soon"}}]
+    bad += [{**state, "end": each} for each in (None, float("inf"), "x")]
+    bad += [{**state, "record": {**state["record"], name: 3}} for name in state["record"] if name != "lead"][:10]
+    for each in bad:
+        with pytest.raises(ValueError, match=r"state|could not|invalid"):
+            restored(each)
+    with pytest.raises(ValueError, match="counts are known from"):
+        restored(state, latest=BEGIN + 50)
+    with pytest.raises(ValueError, match="counts are known from"):
+        restored(state, earliest=BEGIN + 99, latest=BEGIN + 200)
