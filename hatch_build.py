@@ -36,7 +36,7 @@ def addresses(home: str, ref: str) -> dict[str, str]:
         "Documentation": f"{home}/tree/{ref}/docs",
         "Source": home,
         "Issues": f"{home}/issues",
-        # For messages that name a file: dra_spawner/project_links.py.
+        # For messages that name a file: dra_spawner/common/project_links.py.
         "Files": f"{home}/blob/{ref}",
         "Changelog": f"{home}/blob/{ref}/CHANGELOG.md",
     }

@@ -14,8 +14,8 @@ from io import TextIOWrapper
 from typing import Any, Final, TypeAlias
 
 from dra_spawner import __version__, names
-from dra_spawner.project_links import project_links
-from dra_spawner.user_server import whoami_arguments
+from dra_spawner.commands import whoami as whoami_arguments
+from dra_spawner.common.project_links import project_links
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -117,14 +117,14 @@ def _packages(command: str) -> Sequence[Any]:
     """The packages of the commands; of `whoami` alone where that is asked for, as users' servers have no other."""
     if command == "whoami":
         return (whoami_arguments,)
-    from dra_spawner.check import check_arguments
-    from dra_spawner.devcluster.demo import demo_arguments
-    from dra_spawner.doctor_commands import doctor_arguments
-    from dra_spawner.fit import fit_arguments
-    from dra_spawner.history_commands import history_arguments
-    from dra_spawner.rehearsal_commands import rehearse_arguments
-    from dra_spawner.replay import replay_arguments
-    from dra_spawner.uninstall import uninstall_arguments
+    from dra_spawner.commands import check as check_arguments
+    from dra_spawner.commands import demo as demo_arguments
+    from dra_spawner.commands import doctor as doctor_arguments
+    from dra_spawner.commands import fit as fit_arguments
+    from dra_spawner.commands import history as history_arguments
+    from dra_spawner.commands import rehearse as rehearse_arguments
+    from dra_spawner.commands import replay as replay_arguments
+    from dra_spawner.commands import uninstall as uninstall_arguments
 
     return (
         demo_arguments,
@@ -183,7 +183,7 @@ def _add_completion(commands: _Commands, parser: argparse.ArgumentParser) -> Non
     command.add_argument("shell", choices=("bash", "fish", "zsh"), help="the shell")
 
     def run(options: argparse.Namespace) -> int:
-        from dra_spawner.completion import completion_script
+        from dra_spawner.commands.completion import completion_script
 
         sys.stdout.write(completion_script(options.shell, parser))
         return 0

@@ -18,13 +18,14 @@ from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
+from dra_spawner.common.owned_tasks import run_again
+from dra_spawner.common.project_links import where
 from dra_spawner.doctor.rules.settings import doubled_settings
-from dra_spawner.owned_tasks import run_again
-from dra_spawner.project_links import where
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.configuration_problems import configuration_problems
 from dra_spawner.spawner.hub_addresses import serve_availability, serve_devices
-from dra_spawner.spawner.hub_class import (
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background, retry_until_done
+from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
+from dra_spawner.spawner.hub_start.hub_class import (
     asks_for_devices,
     class_problem,
     is_combined,
@@ -32,9 +33,8 @@ from dra_spawner.spawner.hub_class import (
     with_devices,
     without_code_of_others,
 )
-from dra_spawner.spawner.hub_wide import hub_wide, in_background, retry_until_done
+from dra_spawner.spawner.hub_start.profile_check import begin_checking
 from dra_spawner.spawner.placement.service import is_configured
-from dra_spawner.spawner.profile_check import begin_checking
 from dra_spawner.versions import Z2JH, installed_problems, minor_version, version_problem
 
 #: Seconds between looks for the hub's web application; they make no requests.
@@ -171,8 +171,8 @@ def _asks_for_devices(config: Config) -> bool:
 async def _publish(hub: JupyterHub, spawner: DRASpawner) -> None:
     """Publish the shapes of all choices, from when the hub can create spawners of users."""
     # Imported here, as a hub without the service publishes none.
-    from dra_spawner.spawner.sample_users import SampleSpawners
-    from dra_spawner.spawner.shape_publication import ShapePublication
+    from dra_spawner.spawner.hub_start.sample_users import SampleSpawners
+    from dra_spawner.spawner.hub_start.shape_publication import ShapePublication
 
     while getattr(hub, "tornado_application", None) is None:  # noqa: ASYNC110 - the hub has no event
         await asyncio.sleep(_LOOK_SECONDS)

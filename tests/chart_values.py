@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT.parent / "shared" / "data" / "z2jh-values.schema.json"

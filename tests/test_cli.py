@@ -107,7 +107,7 @@ def defect(monkeypatch):
     def fail(options):
         raise LookupError("no such\nthing")
 
-    monkeypatch.setattr("dra_spawner.fit.fit_arguments._fit", fail)
+    monkeypatch.setattr("dra_spawner.commands.fit._fit", fail)
 
 
 @pytest.mark.promise("A defect is reported in one sentence.")
@@ -143,7 +143,7 @@ def test_errors_that_are_no_defects(capsys, monkeypatch):
     def fail(options):
         raise next(errors)
 
-    monkeypatch.setattr("dra_spawner.fit.fit_arguments._fit", fail)
+    monkeypatch.setattr("dra_spawner.commands.fit._fit", fail)
     monkeypatch.setattr("dra_spawner.cli._discard_output", lambda: None)
     assert [run(capsys, "fit") for _ in cases] == [(code, "", message) for _, code, message in cases]
 

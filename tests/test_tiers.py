@@ -12,7 +12,7 @@ from tests import tiers
 from tests.all_of_them import all_of_them
 from tests.tiers import DEAR, LONG, TESTS, Tier, dear_ones_first, may_hold, tier_of
 
-MODULE = "kube/test_api.py"
+MODULE = "kube/client/test_api.py"
 
 
 def tier(module: str = MODULE, *, fixtures: str = "", marks: str = "", **parameters: Any) -> Tier:

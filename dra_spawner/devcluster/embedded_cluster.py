@@ -19,18 +19,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.http.server import ApiServer
 from dra_spawner.devcluster.api.resource_types import NODES, by_kind
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import Clock, ScaledClock
 from dra_spawner.devcluster.controllers.claim_controller import ClaimController
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
 
 __all__ = ["EmbeddedCluster"]
 

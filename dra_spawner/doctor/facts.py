@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dra_spawner import names
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
-from dra_spawner.json_types import JsonObject
-from dra_spawner.simulator.claims import TrackedClaim
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
+from dra_spawner.simulator.model.claims import TrackedClaim
 
 __all__ = ["Account", "DoctorFacts", "HttpAnswer", "NeededRight", "RightAnswer", "ServiceSettings", "Unseen"]
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import ServiceSettings
 from dra_spawner.doctor.objects import environment_of, is_ours, labels_of
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["HUB_API", "addresses_of", "json_object", "settings_of"]
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import yaml
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.chart_objects import chart_objects_text
 from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["needed_rights"]
 

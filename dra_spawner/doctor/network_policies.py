@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.objects import name_of
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["Peer", "closing_policies"]
 

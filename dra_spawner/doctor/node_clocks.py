@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.objects import name_of
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["NodeClock", "node_clock", "seconds_of", "written_at"]
 

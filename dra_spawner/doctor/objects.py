@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.versions import minor_version
 
 __all__ = [

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import aiohttp
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import (
     Account,
     DoctorFacts,
@@ -31,12 +32,11 @@ from dra_spawner.doctor.installation import addresses_of, json_object, settings_
 from dra_spawner.doctor.needed_rights import needed_rights
 from dra_spawner.doctor.objects import hub_deployment, labels_of, name_of, pod_spec, service_deployment
 from dra_spawner.doctor.rules.neighbours import NEIGHBOURS
-from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.discovery import api_groups, is_absent
-from dra_spawner.kube.rights import missing_rule
-from dra_spawner.simulator.claims import TrackedClaim
+from dra_spawner.dra.model.objects import DeviceClass, ObjectError, ResourceSlice
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.discovery import api_groups, is_absent
+from dra_spawner.kube.client.rights import missing_rule
+from dra_spawner.simulator.model.claims import TrackedClaim
 from dra_spawner.versions import MinorVersion, own_packages, served_version
 
 __all__ = ["DoctorReader", "Questions", "neighbours_of"]

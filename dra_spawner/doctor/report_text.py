@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, Severity, Subject
-from dra_spawner.profiles.problems import on_one_line
+from dra_spawner.profiles.syntax.problems import on_one_line
 
 __all__ = ["report_text"]
 

@@ -12,9 +12,9 @@ from random import Random
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.scheduler_rules import SchedulerRules
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.informers import (
     Informer,
     InformerSettings,
@@ -25,10 +25,10 @@ from dra_spawner.kube.informers import (
 )
 from dra_spawner.kube.observed import ObservedObject, share_strings, without_parameters
 from dra_spawner.names import RESOURCE_API
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, Knowledge, decode
-from dra_spawner.simulator.nodes import SchedulableNode
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject, Kind, Knowledge, decode
+from dra_spawner.simulator.model.nodes import SchedulableNode
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 
 __all__ = ["DEVICE_KINDS", "RESOURCES", "Change", "ChangeType", "ClusterWatch"]

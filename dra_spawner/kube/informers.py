@@ -19,12 +19,12 @@ from enum import StrEnum
 from random import Random
 from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.answer_checks import AnswerChecks, WrongAnswer
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
-from dra_spawner.kube.discovery import is_absent
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Knowledge
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.answer_checks import AnswerChecks, WrongAnswer
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
+from dra_spawner.kube.client.discovery import is_absent
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Knowledge
 
 __all__ = [
     "Informer",

@@ -30,8 +30,8 @@ from random import Random
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 
 __all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 __all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_strings", "without_parameters"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 __all__ = ["owner_reference"]
 

@@ -1,17 +1,17 @@
 """The profile language: from ``device_claims`` in a profile to claims and pod changes, pure."""
 
-from dra_spawner.profiles.claim_plan import (
+from dra_spawner.profiles.compiler.claim_plan import (
     ClaimPlan,
     PlannedClaim,
     compile_claims,
     compile_device_claims,
     template_manifest,
 )
-from dra_spawner.profiles.json_schema import json_schema
-from dra_spawner.profiles.language import parse_device_claims
-from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError
+from dra_spawner.profiles.compiler.language import parse_device_claims
 from dra_spawner.profiles.profile_list import free_text_problems, profile_list_problems
-from dra_spawner.profiles.user_options import UnreadName, form_fields_problem, user_options_problem
+from dra_spawner.profiles.syntax.json_schema import json_schema
+from dra_spawner.profiles.syntax.problems import AdminAccessRefused, Problem, ProfileError
+from dra_spawner.profiles.syntax.user_options import UnreadName, form_fields_problem, user_options_problem
 
 __all__ = [
     "AdminAccessRefused",

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_spawner.profiles.claim_plan import ClaimPlan, compile_claims, with_extended_resources
-from dra_spawner.profiles.claim_templates import expand_claims
-from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.profiles.language import parse_device_claims
-from dra_spawner.profiles.layers import TRAIT, Layer, Merged, origin
-from dra_spawner.profiles.merging import override_of
-from dra_spawner.profiles.problems import Problem, ProfileError
-from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
+from dra_spawner.profiles.compiler.claim_plan import ClaimPlan, compile_claims, with_extended_resources
+from dra_spawner.profiles.compiler.claim_templates import expand_claims
+from dra_spawner.profiles.compiler.claims import DeviceClaim
+from dra_spawner.profiles.compiler.language import parse_device_claims
+from dra_spawner.profiles.syntax.layers import TRAIT, Layer, Merged, origin
+from dra_spawner.profiles.syntax.merging import override_of
+from dra_spawner.profiles.syntax.problems import Problem, ProfileError
+from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES, Values
 
 __all__ = [
     "TRAIT",

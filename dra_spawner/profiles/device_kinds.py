@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from dra_spawner.dra.cel.device import OWN_DOMAIN
-from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
-from dra_spawner.dra.selectors import SelectorCache, SelectorFailure
-from dra_spawner.dra.visibility import Visibility, published_names
+from dra_spawner.dra.allocation.selectors import SelectorCache, SelectorFailure
+from dra_spawner.dra.allocation.visibility import Visibility, published_names
+from dra_spawner.dra.cel.evaluation.device import OWN_DOMAIN
+from dra_spawner.dra.model.devices import Device, PoolId, ResourceSlice
 
 __all__ = ["Candidates", "DeviceKinds", "kinds_of"]
 

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.dra.devices import PoolId
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.devices import PoolId
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.scheduler_rules import SchedulerRules, rules_of
-from dra_spawner.json_types import JsonObject
 
 __all__ = [
     "GATE_OF_FIELD",

@@ -14,10 +14,10 @@ from typing import Any
 
 from dra_spawner.profiles.choices import TRAIT, ListedChoice, list_choices, profiles_of
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.form import form_problems, form_profiles
-from dra_spawner.profiles.offers import DeviceCatalog
-from dra_spawner.profiles.problems import Problem, shown
 from dra_spawner.profiles.profile_names import profile_name_problems
+from dra_spawner.profiles.syntax.problems import Problem, shown
+from dra_spawner.profiles.user_form.form import form_problems, form_profiles
+from dra_spawner.profiles.user_form.offers import DeviceCatalog
 
 #: Traits of ours that a profile sets; KubeSpawner passes over a misspelt one without a word.
 _OWN_TRAITS = (TRAIT, "intel_gas", "vlans")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner.profiles.choices import profile_slug, profiles_of
-from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.syntax.problems import Problem, shown
 
 __all__ = ["profile_name_problems"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dra_spawner.profiles.compiler.vlan_policy import vlans_schema
 from dra_spawner.profiles.intel_gas.language import intel_gas_schema
-from dra_spawner.profiles.json_schema import DRAFT, json_schema
-from dra_spawner.profiles.vlan_policy import vlans_schema
+from dra_spawner.profiles.syntax.json_schema import DRAFT, json_schema
 
 __all__ = ["profiles_schema"]
 

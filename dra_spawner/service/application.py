@@ -26,23 +26,20 @@ from traitlets.config import Application, Configurable, catch_config_error
 
 from dra_spawner import __version__, names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
+from dra_spawner.service.ahead.hub_spawns import HubSpawns
+from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.cluster_support import cluster_version_problem, follow_release, learn_release
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.demand_traits import DemandTraits
 from dra_spawner.service.history_recording import HistoryRecording
-from dra_spawner.service.history_traits import HistoryTraits
-from dra_spawner.service.http.limited_server import LimitedServer
+from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
-from dra_spawner.service.hub_spawns import HubSpawns
-from dra_spawner.service.hub_traits import HubTraits
 from dra_spawner.service.leader_label import LeaderLabel
-from dra_spawner.service.limit_traits import LimitTraits
 from dra_spawner.service.listening import interface_of, log_request
 from dra_spawner.service.metrics.calendar_metrics import register_calendars
 from dra_spawner.service.metrics.demand_metrics import register_demand
@@ -50,15 +47,18 @@ from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.metrics.wait_metrics import register_waits
-from dra_spawner.service.node_kind_settings import max_nodes_by_kind, read_node_kinds
-from dra_spawner.service.placeholder_traits import PlaceholderTraits
-from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.self_examination import SelfExamination, questions_of_service
 from dra_spawner.service.start_answer import StartAnswer
-from dra_spawner.service.unknown_settings import unknown_settings
+from dra_spawner.service.traits.demand_traits import DemandTraits
+from dra_spawner.service.traits.history_traits import HistoryTraits
+from dra_spawner.service.traits.hub_traits import HubTraits
+from dra_spawner.service.traits.limit_traits import LimitTraits
+from dra_spawner.service.traits.node_kind_settings import max_nodes_by_kind, read_node_kinds
+from dra_spawner.service.traits.placeholder_traits import PlaceholderTraits
+from dra_spawner.service.traits.unknown_settings import unknown_settings
 from dra_spawner.service.wait_learning import WaitLearning
 from dra_spawner.service.web_settings import cookie_secret
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.versions import installed_problems
 
 __all__ = ["DRASpawnerService", "run_service"]

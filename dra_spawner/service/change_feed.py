@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner.kube.cluster_watch import Change
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 
 __all__ = ["ChangeFeed", "TooManyStreams"]
 

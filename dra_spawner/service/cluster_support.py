@@ -10,7 +10,7 @@ import logging
 from typing import Final, NoReturn
 
 from dra_spawner.dra.scheduler_rules import Release, inexact_rules, rules_of
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.versions import KUBERNETES, minor_version, version_problem
 

@@ -14,24 +14,24 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
-from dra_spawner.placeholders.controller.availability import Availability
+from dra_spawner.placeholders.controller.answers.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.rehearsal.node_kinds import NodeKind
+from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
+from dra_spawner.service.ahead.launch_steps import LaunchSteps
+from dra_spawner.service.ahead.rehearsals import Rehearsals
+from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
+from dra_spawner.service.ahead.weekly_misses import WeeklyMisses
 from dra_spawner.service.change_feed import ChangeFeed
-from dra_spawner.service.chart_parts import ChartParts
+from dra_spawner.service.figures.chart_parts import ChartParts
+from dra_spawner.service.figures.idle_devices import IdleDevices
+from dra_spawner.service.figures.node_figures import NodeFigures
+from dra_spawner.service.figures.node_summaries import NodeSummaries
 from dra_spawner.service.history_recording import HistoryRecording
-from dra_spawner.service.idle_devices import IdleDevices
-from dra_spawner.service.launch_steps import LaunchSteps
 from dra_spawner.service.leader_label import LeaderLabel
-from dra_spawner.service.node_figures import NodeFigures
-from dra_spawner.service.node_summaries import NodeSummaries
 from dra_spawner.service.profile_answers import ProfileAnswers
-from dra_spawner.service.rehearsals import Rehearsals
-from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.self_examination import SelfExamination
 from dra_spawner.service.wait_learning import WaitLearning
 from dra_spawner.service.web_settings import WebSettings
-from dra_spawner.service.weekly_misses import WeeklyMisses
 
 __all__ = ["ReplicaReadiness", "Role", "ServiceContext"]
 

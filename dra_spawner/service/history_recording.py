@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
+from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
-from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 

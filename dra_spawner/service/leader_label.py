@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
-from dra_spawner.kube.rights import missing_right
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind, Knowledge
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 
 __all__ = ["LeaderLabel"]
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_spawner.owned_tasks import begin_task
+from dra_spawner.common.owned_tasks import begin_task
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 
 __all__ = ["ProfileAnswer", "ProfileAnswers"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from dra_spawner.common.thread_turns import ThreadTurns
 from dra_spawner.doctor.examination import examine, report_json
 from dra_spawner.doctor.facts import Account, ServiceSettings
 from dra_spawner.doctor.reader import DoctorReader, Questions
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.thread_turns import ThreadTurns
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 
 __all__ = ["SelfExamination", "questions_of_service"]
 

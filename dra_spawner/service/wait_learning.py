@@ -11,14 +11,14 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
-from dra_spawner.owned_tasks import OwnedTasks
-from dra_spawner.placeholders.controller.availability import Availability
-from dra_spawner.placeholders.controller.launch_waits import BoundServer
+from dra_spawner.placeholders.controller.answers.availability import Availability
+from dra_spawner.placeholders.controller.answers.wait_calibration import WaitCalibration
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.wait_calibration import WaitCalibration
-from dra_spawner.placeholders.planner.view import age
+from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
+from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 

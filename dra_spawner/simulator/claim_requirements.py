@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dra_spawner.dra.objects import ResourceClaim
-from dra_spawner.simulator.claims import MAX_CONSUMERS, ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.dra.model.objects import ResourceClaim
 from dra_spawner.simulator.cluster_state import ClusterState
-from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode
-from dra_spawner.simulator.pods import ClaimReference, Pod
+from dra_spawner.simulator.model.claims import MAX_CONSUMERS, ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import ClaimReference, Pod
+from dra_spawner.simulator.scheduler.node_fit import Filter, FilterVerdict, FitCode
 
 __all__ = ["ClaimRequirement", "claim_requirements", "leftover_claim"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dra_spawner.dra.objects import ConsumerReference, DeviceClass, ResourceSlice
-from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim, consumer_of
-from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, stand_in
-from dra_spawner.simulator.device_state import DeviceState
-from dra_spawner.simulator.journal import Journal
-from dra_spawner.simulator.nodes import NodeState, SchedulableNode
-from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.table import Groups, Table
+from dra_spawner.dra.model.objects import ConsumerReference, DeviceClass, ResourceSlice
+from dra_spawner.simulator.devices.device_state import DeviceState
+from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim, consumer_of
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, Kind, stand_in
+from dra_spawner.simulator.model.journal import Journal
+from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.model.table import Groups, Table
 
 __all__ = ["ClusterState"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from dra_spawner.simulator.table import Table
+from dra_spawner.simulator.model.table import Table
 
 __all__ = ["FailedFits"]
 

@@ -11,18 +11,26 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
+from dra_spawner.dra.allocation.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
+from dra_spawner.dra.allocation.reasons import NoFitReason
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.dra.objects import DeviceClass, ResourceClaim
-from dra_spawner.dra.reasons import NoFitReason
+from dra_spawner.dra.model.objects import DeviceClass, ResourceClaim
 from dra_spawner.simulator.claim_requirements import ClaimRequirement, claim_requirements, leftover_claim
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, simulated_name
-from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
-from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
-from dra_spawner.simulator.node_fit import FITS, Filter, FilterVerdict, FitCode, NodeFit, eligible_nodes, named_nodes
-from dra_spawner.simulator.nodes import NodeState
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim, simulated_name
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.extended_resources import classes_by_resource, extended_resource_claim
+from dra_spawner.simulator.model.nodes import NodeState
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.scheduler.node_fit import (
+    FITS,
+    Filter,
+    FilterVerdict,
+    FitCode,
+    NodeFit,
+    eligible_nodes,
+    named_nodes,
+)
 
 __all__ = ["Fitting", "NodeAnswer", "PodFit"]
 

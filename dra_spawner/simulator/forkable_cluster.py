@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
-from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode, decode_all
 from dra_spawner.simulator.cluster_state import ClusterState
-from dra_spawner.simulator.device_state import DeviceState
-from dra_spawner.simulator.journal import Journal
-from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.devices.device_state import DeviceState
+from dra_spawner.simulator.devices.search_limits import SearchLimits
+from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject, Kind, decode, decode_all
+from dra_spawner.simulator.model.journal import Journal
+from dra_spawner.simulator.model.nodes import NodeState
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.object_changes import put_object, remove_object
-from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.search_limits import SearchLimits
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 
 __all__ = ["ForkableCluster"]

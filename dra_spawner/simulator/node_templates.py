@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dra_spawner.dra.node_selector import node_name_selector
-from dra_spawner.dra.objects import (
+from dra_spawner.dra.model.node_selector import node_name_selector
+from dra_spawner.dra.model.objects import (
     AllocatedDevice,
     Device,
     NodeSelector,
@@ -32,10 +32,10 @@ from dra_spawner.names import (
     NODE_PREFIX,
     STARTUP_TAINT_PREFIX,
 )
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.fitting import NodeAnswer
-from dra_spawner.simulator.nodes import SchedulableNode
-from dra_spawner.simulator.pods import ClaimReference, Pod
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.nodes import SchedulableNode
+from dra_spawner.simulator.model.pods import ClaimReference, Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
-from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.simulator.cluster_state import ClusterState
-from dra_spawner.simulator.nodes import SchedulableNode
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject, Kind
+from dra_spawner.simulator.model.nodes import SchedulableNode
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 
 __all__ = ["put_object", "remove_object"]

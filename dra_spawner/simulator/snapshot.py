@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from dra_spawner.simulator.claims import ObjectKey, allocated_devices, consumer_of
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.fitting import Fitting, NodeAnswer, PodFit
 from dra_spawner.simulator.forkable_cluster import ForkableCluster
-from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey, allocated_devices, consumer_of
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.scheduler.node_fit import Filter, FilterVerdict, FitCode
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, Undecided
 
 __all__ = ["Snapshot", "SnapshotError", "SnapshotProblem", "Undecided"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from dra_spawner.simulator.node_fit import FilterVerdict
+from dra_spawner.simulator.scheduler.node_fit import FilterVerdict
 
 __all__ = ["SnapshotError", "SnapshotProblem", "Undecided", "find"]
 

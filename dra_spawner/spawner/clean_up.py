@@ -7,7 +7,7 @@ from functools import partial
 from logging import Logger
 from typing import Final
 
-from dra_spawner.spawner.hub_wide import (
+from dra_spawner.spawner.hub_parts.hub_wide import (
     CLEAN_UP_WAIT_SECONDS,
     hub_wide,
     in_background,

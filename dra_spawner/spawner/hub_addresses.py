@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dra_spawner.spawner.running_hub import serve_in_hub
+from dra_spawner.spawner.hub_parts.running_hub import serve_in_hub
 
 if TYPE_CHECKING:
-    from dra_spawner.spawner.hub_handlers import QuietHandler
+    from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 
 __all__ = ["AVAILABILITY", "DEVICES", "serve_availability", "serve_devices"]
 

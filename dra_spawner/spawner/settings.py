@@ -12,10 +12,10 @@ from traitlets import Bool, Bunch, Dict, Enum, Float, Integer, List, TraitError,
 
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
-from dra_spawner.spawner.idle_servers import SHORTEST_SECONDS
+from dra_spawner.spawner.progress.idle_servers import SHORTEST_SECONDS
 
 __all__ = ["SpawnerSettings"]
 

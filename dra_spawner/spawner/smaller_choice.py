@@ -14,13 +14,13 @@ from typing import Any, Final
 from jupyterhub.utils import maybe_future
 from markupsafe import Markup
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.choice_names import choice_name
+from dra_spawner.placeholders.planner.targets.choice_names import choice_name
 from dra_spawner.profiles.choices import ListedChoice, pick_choice
-from dra_spawner.simulator.suitable_nodes import SuitableNodes
+from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import form_choices
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits

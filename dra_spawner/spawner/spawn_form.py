@@ -18,9 +18,9 @@ from traitlets import default, observe
 from dra_spawner.profiles import UnreadName, form_fields_problem, free_text_problems, user_options_problem
 from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
-from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.profile_names import profile_name_problems
+from dra_spawner.profiles.user_form.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
+from dra_spawner.profiles.user_form.offers import DeviceCatalog
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView, availability_client
 from dra_spawner.spawner.availability.form_choices import FormChoices, form_choices
 from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form

@@ -17,12 +17,12 @@ import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
 from tornado.web import HTTPError
 
-from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
-from dra_spawner.kube.rights import right_in
-from dra_spawner.profiles.problems import ProfileError
-from dra_spawner.project_links import where
+from dra_spawner.common.project_links import where
+from dra_spawner.dra.model.claim_sizes import SIZE_ALLOWED
+from dra_spawner.kube.client.rights import right_in
+from dra_spawner.profiles.syntax.problems import ProfileError
 from dra_spawner.spawner.code_of_others import failure_of_others
-from dra_spawner.spawner.durations import in_words
+from dra_spawner.spawner.progress.durations import in_words
 
 try:
     from jupyterhub.spawner import SpawnException

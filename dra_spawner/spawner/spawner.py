@@ -14,14 +14,15 @@ from typing import Any, ClassVar
 import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.kube.pod_ends import is_stopped_with_start
 from dra_spawner.spawner.clean_up import begin_sweeping
-from dra_spawner.spawner.durations import clean_up_seconds, kubespawner_may_give_up
-from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS
-from dra_spawner.spawner.idle_servers import idle_seconds, idle_sentence
+from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS
 from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
-from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.progress.durations import clean_up_seconds, kubespawner_may_give_up
+from dra_spawner.spawner.progress.idle_servers import idle_seconds, idle_sentence
+from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.progress.start_messages import StartMessages
 from dra_spawner.spawner.spawn_refusal import (
     ErrorInHubCode,
     RefusalReason,
@@ -31,7 +32,6 @@ from dra_spawner.spawner.spawn_refusal import (
     most_informative_error,
     refusal_of_error,
 )
-from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.start_page import StartPage
 from dra_spawner.spawner.steps import STEPS, Attempt, CreationOutcome, Retry, Step
 from dra_spawner.spawner.steps.attempt import OptionalDevicesUnavailable

@@ -13,8 +13,8 @@ from weakref import WeakSet
 from jupyterhub.utils import url_escape_path, url_path_join
 from kubespawner.spawner import PodReflector
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesError, resource_path
 from dra_spawner.kube.pod_ends import (
     REMOVED,
     end_of_events,
@@ -23,18 +23,24 @@ from dra_spawner.kube.pod_ends import (
     trouble_of_pod,
     unannounced_end,
 )
-from dra_spawner.placeholders.planner.shapes import device_classes
+from dra_spawner.placeholders.planner.targets.shapes import device_classes
 from dra_spawner.spawner.devices.reader import Reading
-from dra_spawner.spawner.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.hub_addresses import serve_devices
-from dra_spawner.spawner.hub_wide import hub_wide, in_background
-from dra_spawner.spawner.idle_servers import has_devices
-from dra_spawner.spawner.running_hub import running_hub
-from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.hub_parts.running_hub import running_hub
+from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
+from dra_spawner.spawner.progress.idle_servers import has_devices
+from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.progress.start_messages import StartMessages
+from dra_spawner.spawner.progress.start_progress import (
+    elapsed,
+    longer_waiting,
+    progress_items,
+    queue_sentence,
+    waiting_since,
+)
 from dra_spawner.spawner.spawn_form import SpawnForm
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
-from dra_spawner.spawner.start_messages import StartMessages
-from dra_spawner.spawner.start_progress import elapsed, longer_waiting, progress_items, queue_sentence, waiting_since
 from dra_spawner.spawner.steps import Attempt
 from dra_spawner.spawner.steps.pod_watch import PodWatch
 from dra_spawner.spawner.user_pages.failure import failure_html

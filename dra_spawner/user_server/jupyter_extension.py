@@ -14,7 +14,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from dra_spawner import names
-from dra_spawner.thread_turns import ThreadTurns
+from dra_spawner.common.thread_turns import ThreadTurns
 from dra_spawner.user_server.own_devices import devices_of_server, is_hub_server
 from dra_spawner.user_server.shown_devices import ShownDevices
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import shape, user_pod
 from tests.running import loop_stalls, running

@@ -113,13 +113,13 @@ def _text(file: Any) -> str:
 
 def _serve() -> None:
     # Imports of the commands.
-    import dra_spawner.check.check_command
-    import dra_spawner.check.render_command
     import dra_spawner.cli
-    import dra_spawner.fit.fit_command
-    import dra_spawner.fit.utilization_command
-    import dra_spawner.history_commands.import_command
-    import dra_spawner.replay.replay_command  # noqa: F401
+    import dra_spawner.commands.checking.check_command
+    import dra_spawner.commands.checking.render_command
+    import dra_spawner.commands.fitting.fit_command
+    import dra_spawner.commands.fitting.utilization_command
+    import dra_spawner.commands.history_files.import_command
+    import dra_spawner.commands.replaying.replay_command  # noqa: F401
 
     # Garbage collection in a fork would copy all that was imported.
     gc.collect()

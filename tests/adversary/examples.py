@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from tests.adversary import workloads
 from tests.adversary.example_parts import NODE_SELECTOR, STAMP, TAINT, TOLERATION, Json, example_object, terminating
 from tests.adversary.pod_examples import pods

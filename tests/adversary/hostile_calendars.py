@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from tests.calendars.ics_text import calendar, event
+from tests.scale_ahead.calendars.ics_text import calendar, event
 
 NOW: Final = datetime(2026, 11, 27, 12, tzinfo=UTC)
 _AT: Final = ("DTSTART:20261127T130000Z", "DTEND:20261127T140000Z")

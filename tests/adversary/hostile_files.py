@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.fit.inputs import api_list, claim, device_class, gpu, gpu_slice, node
+from tests.commands.cluster_files.inputs import api_list, claim, device_class, gpu, gpu_slice, node
 
 Content = Callable[[], str | bytes]
 

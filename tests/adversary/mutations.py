@@ -24,7 +24,7 @@ from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
 from tests.adversary.hostile_files import profile
 from tests.adversary.hostile_values import positions
-from tests.fit.inputs import api_list, claim, device_class, gpu, gpu_slice, node
+from tests.commands.cluster_files.inputs import api_list, claim, device_class, gpu, gpu_slice, node
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

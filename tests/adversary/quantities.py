@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 DRIVER = "gpu.example.com"
 DEVICE_CLASS = "sizes.example.com"

@@ -18,23 +18,23 @@ from kubernetes_asyncio.client import ApiClient
 
 import dra_spawner
 from dra_spawner import names
+from dra_spawner.commands.cluster_files.reading import Progress
+from dra_spawner.commands.rehearsing.cluster_sources import cluster_of_api
 from dra_spawner.doctor.examination import examine
 from dra_spawner.doctor.facts import ServiceSettings
 from dra_spawner.doctor.reader import DoctorReader, Questions
-from dra_spawner.fit.reading import Progress
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.kube.observed import ObservedObject
-from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
-from dra_spawner.placeholders.controller.server_namespaces import ServerNamespaces
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.controller.settings_store import SettingsStore
-from dra_spawner.placeholders.controller.shapes_source import ShapesSource
+from dra_spawner.placeholders.controller.round.cluster_limits import ClusterLimits
+from dra_spawner.placeholders.controller.sources.server_namespaces import ServerNamespaces
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore
+from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
+from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.intel_gas.language import GpuRequest
-from dra_spawner.profiles.vlan_policy import parse_vlan_policy
-from dra_spawner.rehearsal_commands.cluster_sources import cluster_of_api
-from dra_spawner.simulator.cluster_objects import BrokenObject, decode
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, decode
 from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.devices.claim_reader import ClaimReader
@@ -44,9 +44,9 @@ from dra_spawner.spawner.devices.held import claim_names, held_devices, place_wo
 from dra_spawner.spawner.devices.held import devices_of as held_devices_of
 from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.devices.reader import DeviceReader
+from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 from dra_spawner.spawner.my_devices.reader import read_own_devices
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.own_namespaces import own_namespaces
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import CHART_RULES, manifests
@@ -62,9 +62,9 @@ _READING: Final = frozenset({"get", "list", "watch"})
 def modules() -> Iterator[Any]:
     """Modules of hub and service; strangers do not use the embedded cluster, and uninstalling has tests of its own."""
     for each in pkgutil.walk_packages(dra_spawner.__path__, "dra_spawner."):
-        if not each.name.startswith(("dra_spawner.devcluster", "dra_spawner.uninstall")) and not each.name.endswith(
-            "__main__"
-        ):
+        if not each.name.startswith(
+            ("dra_spawner.devcluster", "dra_spawner.commands.removing")
+        ) and not each.name.endswith("__main__"):
             yield importlib.import_module(each.name)
 
 
@@ -290,12 +290,12 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.objects.leftovers": _leftovers,
     "dra_spawner.spawner.devices.other_nodes": _other_nodes,
     "dra_spawner.spawner.accounts.vlan_leases": _vlans,
-    "dra_spawner.placeholders.controller.shapes_source": _shapes,
-    "dra_spawner.placeholders.controller.settings_store": _settings,
-    "dra_spawner.placeholders.controller.server_namespaces": _server_namespaces,
-    "dra_spawner.spawner.own_namespaces": _own_namespaces,
-    "dra_spawner.placeholders.controller.cluster_limits": _cluster_limits,
-    "dra_spawner.rehearsal_commands.cluster_sources": _rehearse,
+    "dra_spawner.placeholders.controller.sources.shapes_source": _shapes,
+    "dra_spawner.placeholders.controller.sources.settings_store": _settings,
+    "dra_spawner.placeholders.controller.sources.server_namespaces": _server_namespaces,
+    "dra_spawner.spawner.hub_parts.own_namespaces": _own_namespaces,
+    "dra_spawner.placeholders.controller.round.cluster_limits": _cluster_limits,
+    "dra_spawner.commands.rehearsing.cluster_sources": _rehearse,
 }
 """Module that reads -> the same with examples."""
 
@@ -303,10 +303,10 @@ ONE_OBJECT: Final = {
     "dra_spawner.spawner.objects.start_objects": "the pod of its own start: uid and annotation",
     "dra_spawner.spawner.steps.pod_watch": "whether the pod of its own start is there",
     "dra_spawner.spawner.start_page": "events of the pod of its own server: reason and time of creation",
-    "dra_spawner.spawner.shape_publication": "what the hub itself has published",
-    "dra_spawner.placeholders.controller.executor": "whether a warm claim, whose fields the watch has read, is still allocated",
+    "dra_spawner.spawner.hub_start.shape_publication": "what the hub itself has published",
+    "dra_spawner.placeholders.controller.round.executor": "whether a warm claim, whose fields the watch has read, is still allocated",
     "dra_spawner.service.leader_label": "its own pod, whose labels the watch has read: it is written only",
-    "dra_spawner.placeholders.controller.reservations": "version and reservation of a warm claim, which the watch has read",
+    "dra_spawner.placeholders.controller.round.reservations": "version and reservation of a warm claim, which the watch has read",
 }
 """Modules that read again one object that is known, and what of it."""
 

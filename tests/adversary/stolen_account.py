@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.kube.api_connection import ApiRequest
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_pod
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.kube.client.api_connection import ApiRequest
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings, placeholder_pod
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.cluster.access import SERVICE_ACCOUNT
 from tests.cluster.policy import apply_policy, withdraw_policy
 from tests.cluster.under_test import ClusterUnderTest

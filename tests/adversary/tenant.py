@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.cluster.access import RBAC_API, account_token, is_allowed
 from tests.cluster.object_paths import has_namespace, plural_of
 from tests.cluster.under_test import ClusterUnderTest

@@ -12,10 +12,10 @@ from typing import Any, Final
 from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, Configuration
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.informers import Informer, InformerSettings, Resource
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.local_server import serving
 from tests.polling import eventually
 from tests.running import running

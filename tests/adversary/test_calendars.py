@@ -10,15 +10,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dra_spawner.calendars.calendar_book import CalendarBook
-from dra_spawner.calendars.calendar_source import CalendarSource
-from dra_spawner.calendars.ical_events import CalendarUnreadable, read_ical
-from dra_spawner.calendars.ical_process import read_in_process
+from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
+from dra_spawner.scale_ahead.calendars.calendar_source import CalendarSource
+from dra_spawner.scale_ahead.calendars.ical_events import CalendarUnreadable, read_ical
+from dra_spawner.scale_ahead.calendars.ical_process import read_in_process
 from tests.adversary.cpu_limit import cpu_limit
 from tests.adversary.hostile_calendars import EVENTS, NOW, UNREADABLE, announced
 from tests.all_of_them import all_of_them
-from tests.calendars.ics_text import calendar, event
 from tests.polling import eventually
+from tests.scale_ahead.calendars.ics_text import calendar, event
 
 UTC = ZoneInfo("UTC")
 BEGIN, END = NOW - timedelta(days=1), NOW + timedelta(days=8)

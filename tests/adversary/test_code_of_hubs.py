@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.sample_users import SampleSpawners
-from dra_spawner.spawner.shape_publication import published_shapes
+from dra_spawner.spawner.hub_start.sample_users import SampleSpawners
+from dra_spawner.spawner.hub_start.shape_publication import published_shapes
 from tests.all_of_them import all_of_them
 from tests.cluster.control_plane import write_kubeconfig
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of

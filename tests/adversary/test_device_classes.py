@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.service.context import Role
 from tests.adversary.expressions import ACCEPTED
 from tests.cluster.under_test import ClusterUnderTest

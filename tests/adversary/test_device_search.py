@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
-from dra_spawner.kube.api import resource_path
+from dra_spawner.dra.model.objects import DeviceClass, ResourceClaim, ResourceSlice
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner import search_ledger
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.search_ledger import FIRST_REST, MAX_OF_A_PART, MAX_OF_A_SEARCH
-from dra_spawner.placeholders.planner.undecided import Unknown
+from dra_spawner.placeholders.planner.cluster import search_ledger
+from dra_spawner.placeholders.planner.cluster.search_ledger import FIRST_REST, MAX_OF_A_PART, MAX_OF_A_SEARCH
+from dra_spawner.placeholders.planner.cluster.undecided import Unknown
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import Inventory
 from dra_spawner.profiles.lint.fit import why_never
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.all_of_them import all_of_them

@@ -17,15 +17,15 @@ import pytest
 
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector
-from dra_spawner.dra.cel.influences import attributes_that_matter
-from dra_spawner.dra.cel.references import referenced_attributes
-from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.dra.cel.evaluation.influences import attributes_that_matter
+from dra_spawner.dra.cel.syntax.references import referenced_attributes
+from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity
 from tests.adversary.cpu_limit import cpu_limit
 from tests.adversary.expressions import ACCEPTED, bound, listed
 from tests.all_of_them import all_of_them
+from tests.commands.cluster_files.inputs import claim, device_class, fit, gpu, gpu_slice, node
 from tests.dra.builders import request
-from tests.fit.inputs import claim, device_class, fit, gpu, gpu_slice, node
 from tests.oracle.binary import ask
 from tests.simulator.small_cluster import cluster, template, with_template
 from tests.simulator.small_cluster import gpu_slice as gpu_slice_of

@@ -14,21 +14,21 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.commands.cluster_files.input_errors import InputError
+from dra_spawner.commands.cluster_files.reading import Progress
+from dra_spawner.commands.rehearsing.cluster_sources import ReadCluster, cluster_of_api
+from dra_spawner.commands.removing.plan import plan_removal
+from dra_spawner.commands.removing.survey import Failures, Survey
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS, LEASES, by_kind
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.doctor.reader import DoctorReader, Questions
-from dra_spawner.fit.input_errors import InputError
-from dra_spawner.fit.reading import Progress
-from dra_spawner.kube.api import KubernetesError
-from dra_spawner.kube.api_connection import ApiRequest
-from dra_spawner.kube.api_errors import error_from_response
+from dra_spawner.kube.client.api import KubernetesError
+from dra_spawner.kube.client.api_connection import ApiRequest
+from dra_spawner.kube.client.api_errors import error_from_response
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.profiles.vlan_policy import parse_vlan_policy
-from dra_spawner.profiles.vlans import leases_from_data
-from dra_spawner.rehearsal_commands.cluster_sources import ReadCluster, cluster_of_api
+from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
+from dra_spawner.profiles.compiler.vlans import leases_from_data
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks
-from dra_spawner.uninstall.plan import plan_removal
-from dra_spawner.uninstall.survey import Failures, Survey
 from tests.all_of_them import all_of_them
 from tests.kube.failing_api import FailingApi, Failure
 from tests.placeholders.controller.resting_cluster import NAMESPACE, RestingCluster

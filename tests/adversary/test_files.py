@@ -15,8 +15,8 @@ from tests.adversary.command_runner import CommandRunner, Ending
 from tests.adversary.hostile_files import ANY_COMMAND, OBJECTS, PROFILES, profile
 from tests.adversary.mutations import failures
 from tests.all_of_them import all_of_them
+from tests.commands.cluster_files.inputs import api_list, claim, device_class, gpu, gpu_slice, node
 from tests.examples import example_count
-from tests.fit.inputs import api_list, claim, device_class, gpu, gpu_slice, node
 
 _BYTES = 500 * 2**20
 _MUTATED = example_count(1000)

@@ -11,10 +11,10 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
+from dra_spawner.profiles.compiler.vlan_policy import VlanPolicy, parse_vlan_policy
+from dra_spawner.profiles.compiler.vlans import VlanRefused
 from dra_spawner.profiles.intel_gas import parse_intel_gas
-from dra_spawner.profiles.vlan_policy import VlanPolicy, parse_vlan_policy
-from dra_spawner.profiles.vlans import VlanRefused
 from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards, GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from tests.adversary.tenant import Tenant, tenant_of

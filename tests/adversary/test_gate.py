@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from dra_spawner.kube.cluster_watch import RESOURCES
-from dra_spawner.placeholders.planner import shape_definition
-from dra_spawner.profiles import user_options
-from dra_spawner.service.http import placement_handler
-from dra_spawner.simulator.cluster_objects import decode
+from dra_spawner.placeholders.planner.targets import shape_definition
+from dra_spawner.profiles.syntax import user_options
+from dra_spawner.service.http.api import placement_handler
+from dra_spawner.simulator.model.cluster_objects import decode
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import LARGEST, NOT_SENT
 from tests.adversary.hostile_requests import DEFINITION, PARAMETERS, SENT, hostile_question

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
-from dra_spawner.calendars.calendar_download import read_location
-from dra_spawner.calendars.ical_text import MAX_BYTES, CalendarUnreadable
-from dra_spawner.history.http_source import get_json
-from dra_spawner.history.imported_rows import SourceError
-from tests.calendars import calendar_server
-from tests.calendars.calendar_server import TEXT, served
+from dra_spawner.history.imports.http_source import get_json
+from dra_spawner.history.imports.imported_rows import SourceError
+from dra_spawner.scale_ahead.calendars.calendar_download import read_location
+from dra_spawner.scale_ahead.calendars.ical_text import MAX_BYTES, CalendarUnreadable
 from tests.history.redirecting_server import Server, two_servers
+from tests.scale_ahead.calendars import calendar_server
+from tests.scale_ahead.calendars.calendar_server import TEXT, served
 
 
 @pytest.fixture

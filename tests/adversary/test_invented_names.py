@@ -18,16 +18,16 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application
 
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.web_application import ADDRESSES
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import FormChoices, FormOption
 from dra_spawner.spawner.availability.handler import AvailabilityHandler, HasAvailability
-from dra_spawner.spawner.hub_wide import forget_hub, hub_wide
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, hub_wide
 from tests.examples import example_count
 from tests.placeholders.controller.objects import shape
 from tests.service.device_board import some_of_all

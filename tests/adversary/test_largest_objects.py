@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.json_text import read_unusual
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.json_text import read_unusual
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.profiles.vlan_policy import parse_vlan_policy
-from dra_spawner.profiles.vlans import LeasesCorrupt
+from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
+from dra_spawner.profiles.compiler.vlans import LeasesCorrupt
 from dra_spawner.service.context import Role
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
@@ -124,7 +124,7 @@ async def test_largest_shapes_instead_of_the_hubs(real_cluster: ClusterUnderTest
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"plain": PLAIN})
     # Accepted shapes are logged, too.
-    caplog.set_level(logging.INFO, "dra_spawner.placeholders.controller.shapes_source")
+    caplog.set_level(logging.INFO, "dra_spawner.placeholders.controller.sources.shapes_source")
     async with replica(cluster, placeholders={"plain": {"min": 2}}) as service:
         await service.until_warm(PLAIN, 2)
         before = len(caplog.records)

@@ -10,23 +10,23 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application, RequestHandler
 
 from dra_spawner import names
-from dra_spawner.dra.claims import ResourceClaim
-from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.controller.expectations import Expectations
-from dra_spawner.placeholders.controller.reservations import MAX_ANSWERS
-from dra_spawner.placeholders.planner import cluster_index as known_module
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import definition_of
-from dra_spawner.placeholders.planner.view import View
-from dra_spawner.service import stale_nodes
-from dra_spawner.service.http import hub_login
-from dra_spawner.service.http.hub_login import BoundedHubOAuth
-from dra_spawner.service.node_figures import NodeFigures
-from dra_spawner.simulator import claim_shapes
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.dra.model.claims import ResourceClaim
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.placeholders.controller.round.expectations import Expectations
+from dra_spawner.placeholders.controller.round.reservations import MAX_ANSWERS
+from dra_spawner.placeholders.planner.cluster import cluster_index as known_module
+from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import definition_of
+from dra_spawner.service.figures import stale_nodes
+from dra_spawner.service.figures.node_figures import NodeFigures
+from dra_spawner.service.http.requests import hub_login
+from dra_spawner.service.http.requests.hub_login import BoundedHubOAuth
+from dra_spawner.simulator.devices import claim_shapes
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.all_of_them import all_of_them
 from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.cluster.under_test import ClusterUnderTest

@@ -12,15 +12,15 @@ from typing import Any, Final
 import pytest
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
+from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.planner_state import PlannerState
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.view import View
-from dra_spawner.service.node_figures import NodeFigures
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.service.figures.node_figures import NodeFigures
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, Kind, decode
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
 from tests.adversary.hostile_values import HOSTILE, deep, positions

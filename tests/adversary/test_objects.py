@@ -11,14 +11,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from dra_spawner.dra.decoding import is_deeper_than
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.dra.model.decoding import is_deeper_than
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.json_text import MAX_LEVELS
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.kube.json_text import MAX_LEVELS
 from dra_spawner.names import KEEP_SECONDS, UNUSED_SINCE
 from dra_spawner.service.context import Role
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader

@@ -6,9 +6,9 @@ import asyncio
 from random import Random
 
 from dra_spawner import names
-from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
-from dra_spawner.placeholders.planner.shapes import definition_of
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, shape_from
+from dra_spawner.placeholders.planner.targets.shapes import definition_of
 from tests.adversary.hostile_requests import DEFINITION, hostile_question
 from tests.adversary.hostile_values import spoiled
 from tests.cluster.under_test import ClusterUnderTest

@@ -11,16 +11,16 @@ from typing import Any, Final
 import pytest
 
 import dra_spawner.profiles
-from dra_spawner.profiles.claim_plan import compile_claims
-from dra_spawner.profiles.claim_templates import expand_claims
+from dra_spawner.profiles.compiler.claim_plan import compile_claims
+from dra_spawner.profiles.compiler.claim_templates import expand_claims
+from dra_spawner.profiles.compiler.language import parse_device_claims
+from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.intel_gas.language import parse_intel_gas
-from dra_spawner.profiles.keys import Key
-from dra_spawner.profiles.language import parse_device_claims
-from dra_spawner.profiles.policy_choices import read_policy_choices
-from dra_spawner.profiles.problems import ProfileError
-from dra_spawner.profiles.reading import ValueReader
-from dra_spawner.profiles.templates import SAMPLE_VALUES
-from dra_spawner.profiles.vlan_policy import parse_vlan_policy
+from dra_spawner.profiles.syntax.keys import Key
+from dra_spawner.profiles.syntax.problems import ProfileError
+from dra_spawner.profiles.syntax.reading import ValueReader
+from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES
+from dra_spawner.profiles.user_form.policy_choices import read_policy_choices
 from tests.adversary.cpu_limit import cpu_limit
 from tests.adversary.hostile_values import spoiled
 from tests.all_of_them import all_of_them

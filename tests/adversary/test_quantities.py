@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.dra.claim_sizes import MAX_SIZE_UNITS, is_size
+from dra_spawner.dra.model.claim_sizes import MAX_SIZE_UNITS, is_size
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
 from dra_spawner.dra.scheduler_rules import RULES, rules_of
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.versions import minor_version
 from tests.adversary.quantities import CAPACITIES, OVERFLOWING, claim, objects, request, texts
 from tests.cluster.harness_binary import chosen_version

@@ -11,9 +11,9 @@ import pytest
 
 from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
+from dra_spawner.dra.model.same_hardware import same_hardware
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.dra.same_hardware import same_hardware
-from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
+from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, shape_from
 from dra_spawner.profiles import ProfileError, compile_device_claims
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.placeholders.planner.shape_definition import MAX_BYTES
-from dra_spawner.service.http.placement_handler import MAX_BODY_BYTES
+from dra_spawner.placeholders.planner.targets.shape_definition import MAX_BYTES
+from dra_spawner.service.http.api.placement_handler import MAX_BODY_BYTES
 from tests.adversary.raw_client import RawClient, request
 from tests.integration.service_process import ServiceProcess
 from tests.polling import eventually

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings, placeholder_claims
 from tests.adversary.stolen_account import (
     DRA,
     DRY,

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.api_connection import ApiRequest
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api_connection import ApiRequest
 from tests.adversary.stolen_account import DRA, DRY
 from tests.adversary.tenant import tenant_of
 from tests.cluster.access import HUB_USERS_RULES, RBAC_API, grant, is_allowed

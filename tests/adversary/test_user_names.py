@@ -10,7 +10,7 @@ from jupyterhub import orm
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner import names
-from dra_spawner.dra.cel.device import CelDevice
+from dra_spawner.dra.cel.evaluation.device import CelDevice
 from dra_spawner.dra.cel.selector import compile_selector
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused

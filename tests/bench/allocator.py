@@ -25,8 +25,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
-from dra_spawner.simulator.device_state import DeviceState
+from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.simulator.devices.device_state import DeviceState
 from tests.bench.figures import peak_megabytes, ratios
 from tests.bench.fleet import DEVICES_A_NODE, Fleet
 from tests.oracle.binary import oracle_binary

@@ -18,14 +18,14 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelNode, LabelPod
-from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
-from dra_spawner.placeholders.planner.placeholder_objects import (
+from dra_spawner.placeholders.planner.targets.node_conditions import requiring_readiness
+from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.shapes import Shape, shape_of
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.bench.event_stream import NAMESPACE, Cluster
 from tests.bench.fleet import DRIVER
 from tests.bench.recorded_cluster import Event

@@ -31,12 +31,12 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import Any
 
-from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
-from dra_spawner.dra.pools import SliceIndex, gather_pools
+from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.pools import SliceIndex, gather_pools
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
-from dra_spawner.simulator.caching import CacheSizes
-from dra_spawner.simulator.device_state import DeviceState
-from dra_spawner.simulator.pool_views import PoolViews
+from dra_spawner.simulator.devices.caching import CacheSizes
+from dra_spawner.simulator.devices.device_state import DeviceState
+from dra_spawner.simulator.devices.pool_views import PoolViews
 from tests.bench.figures import options_parser, timed
 from tests.bench.fleet import DRIVER, Fleet
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.simulator.claims import TrackedClaim
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.simulator.model.claims import TrackedClaim
+from dra_spawner.simulator.model.pods import Pod
 from tests.bench.spawn import STUB
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, classes, priority_class

@@ -33,7 +33,7 @@ from random import Random
 
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.bench.class_cluster import DAY, KIND, PREFIX, PROFILE, ClassCluster, PlaceholderSetup, class_cluster
 from tests.bench.figures import Progress, options_parser
 from tests.bench.spawn import start_stub

@@ -14,13 +14,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
-from dra_spawner.calendars.occurrences import Occurrence
-from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_WEEK, minute_of
-from dra_spawner.placeholders.planner.demand.policies import Buffer, DemandPolicy, ForecastDemand
-from dra_spawner.rehearsal.node_kinds import NodeKind
-from dra_spawner.replay.classes import WeeklyClass, class_launches
-from dra_spawner.replay.replay import Scenario, replay
-from dra_spawner.replay.traces import Trace
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_WEEK, minute_of
+from dra_spawner.scale_ahead.demand.policies import Buffer, DemandPolicy, ForecastDemand
+from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
+from dra_spawner.scale_ahead.replay.classes import WeeklyClass, class_launches
+from dra_spawner.scale_ahead.replay.replay import Scenario, replay
+from dra_spawner.scale_ahead.replay.traces import Trace
 
 USERS: Final = 250
 PRESENT: Final = 70

@@ -30,18 +30,18 @@ from pathlib import Path
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
+from dra_spawner.placeholders.controller.round.executor import ActionExecutor
+from dra_spawner.placeholders.controller.round.reconciler import Reconciler
+from dra_spawner.placeholders.controller.round.reservations import Reservations
+from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
+from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.planner_state import PlannerState
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from tests.bench.busy_hub import HubProcess
 from tests.bench.event_stream import NAMESPACE, idle_watch, take_in

@@ -23,11 +23,11 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import Pod
 from tests.bench.figures import options_parser, peak_megabytes, resident_megabytes, times
 from tests.bench.fleet import Fleet, held
 

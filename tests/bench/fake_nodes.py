@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from tests.integration.devices import PRIORITY_CLASS
 from tests.placeholders.controller.objects import IMAGE
 

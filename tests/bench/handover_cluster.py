@@ -10,16 +10,16 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.controller.round.reconciler import Reconciler
+from dra_spawner.placeholders.controller.round.reservations import Reservations
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import Budget, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.profiles.drivers import drivers_prepare_for
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.bench.fake_nodes import DRA, add_node, now_text, prepare, report_all
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.instant_kubelet import InstantKubelet

@@ -25,7 +25,7 @@ from typing import Final
 import aiohttp
 
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.bench.figures import options_parser, times
 from tests.cluster.background import BackgroundLoop
 from tests.integration.devices import classes, node_with, priority_class, shareable

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.bench.figures import options_parser
 from tests.bench.fleet import DRIVER, device_class

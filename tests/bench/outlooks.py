@@ -13,12 +13,12 @@ from datetime import timedelta
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
-from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
-from dra_spawner.placeholders.planner.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.answers.outlook import BusyServers, Outlook, Supply, find_outlook
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.bench.figures import options_parser

@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.reservations import Reservations
+from dra_spawner.placeholders.controller.round.reservations import Reservations
 from dra_spawner.placeholders.planner.actions import Action
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.profiles.drivers import drivers_prepare_for
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.bench.event_stream import NAMESPACE
 from tests.bench.fake_nodes import DRA, add_node, now_text, prepare, report_all
 from tests.bench.fleet import Fleet, held

@@ -14,20 +14,20 @@ from datetime import timedelta
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner import names
-from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
-from dra_spawner.placeholders.planner.view import View
-from dra_spawner.rehearsal.node_supply import supplies_of_known_kinds
-from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers
-from dra_spawner.rehearsal.rehearse import rehearse
-from dra_spawner.service.rehearsals import Rehearsals
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import supplies_of_known_kinds
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers
+from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
+from dra_spawner.service.ahead.rehearsals import Rehearsals
+from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.bench.figures import options_parser, peak_megabytes
 from tests.bench.fleet import held

@@ -25,16 +25,16 @@ from datetime import time as clock_time
 from datetime import timedelta
 from pathlib import Path
 
-from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
-from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand
-from dra_spawner.placeholders.planner.demand.settings import DemandSettings
-from dra_spawner.rehearsal.node_kinds import NodeKind
-from dra_spawner.replay.classes import WeeklyClass, class_launches, class_occurrences
-from dra_spawner.replay.equal_hit import smallest_buffer
-from dra_spawner.replay.replay import Scenario, replay
-from dra_spawner.replay.results import ReplayResult
-from dra_spawner.replay.trace_reader import read_trace
-from dra_spawner.replay.traces import Durations, Trace
+from dra_spawner.commands.replaying.trace_reader import read_trace
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY
+from dra_spawner.scale_ahead.demand.policies import Buffer, ForecastDemand
+from dra_spawner.scale_ahead.demand.settings import DemandSettings
+from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
+from dra_spawner.scale_ahead.replay.classes import WeeklyClass, class_launches, class_occurrences
+from dra_spawner.scale_ahead.replay.equal_hit import smallest_buffer
+from dra_spawner.scale_ahead.replay.replay import Scenario, replay
+from dra_spawner.scale_ahead.replay.results import ReplayResult
+from dra_spawner.scale_ahead.replay.traces import Durations, Trace
 from tests.bench import class_that_failed
 from tests.bench.figures import options_parser, peak_megabytes
 

@@ -20,19 +20,19 @@ import aiohttp
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.event_handler import EventsHandler
-from dra_spawner.service.http.limited_server import LimitedServer
+from dra_spawner.service.http.api.event_handler import EventsHandler
+from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.bench.event_stream import NAMESPACE, Cluster
 from tests.bench.figures import options_parser, resident_megabytes, times
 from tests.local_server import serving_tornado

@@ -36,7 +36,7 @@ from kubespawner import KubeSpawner
 from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.spawner import DRASpawner
 from tests.bench.figures import options_parser, ratios
 from tests.cluster.background import BackgroundLoop

@@ -11,7 +11,7 @@ from random import Random
 from dra_spawner import names
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, WaitCause
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from tests.cluster.access import manifests
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 import dra_spawner
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from tests.browser.hub_browser import chromium, logged_in, picture
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
-from dra_spawner.kube.api_connection import ApiRequest
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api_connection import ApiRequest
 from tests.cluster.object_paths import path_of
 from tests.cluster.under_test import ClusterUnderTest
 

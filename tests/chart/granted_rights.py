@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.chart.audit_log import Access
 
 #: Further rights that the API server checks for a request that the audit log shows: Kubernetes 1.36 and later.

@@ -11,8 +11,8 @@ from typing import Final
 import aiohttp
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
 from tests.chart.applied import delete_object
 from tests.chart.browser_session import BrowserSession
 from tests.chart.rendering import IMAGE, hub_values, of_kind, rendered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.chart.applied import apply_chart, withdraw_chart
 from tests.chart.rendering import rendered
 from tests.cluster.under_test import ClusterUnderTest

@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 
 @dataclass(frozen=True)

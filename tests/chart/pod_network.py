@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.pod_addresses import LoopbackAddresses
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 
 #: Below it, only root may listen.
 _FIRST_PORT = 1024

@@ -12,7 +12,7 @@ from typing import Final
 
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, ProcessRuntime, RunningContainer
 from dra_spawner.devcluster.kubelet.pod_environment import expand
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.chart.pod_network import PodNetwork
 from tests.cluster.access import account_token
 from tests.cluster.control_plane import ControlPlane

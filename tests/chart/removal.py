@@ -8,10 +8,10 @@ import json
 from functools import partial
 from typing import Any
 
-from dra_spawner.uninstall.uninstall_command import UninstallOptions, run_uninstall
+from dra_spawner.commands.removing.uninstall_command import UninstallOptions, run_uninstall
 from tests.chart.hub_release import HubRelease
+from tests.commands.removing.left_objects import marked_objects
 from tests.polling import eventually
-from tests.uninstall.left_objects import marked_objects
 
 _GONE_SECONDS = 120
 

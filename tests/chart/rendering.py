@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.chart.helm_binary import BinaryUnavailable, helm_binary
 from tests.cluster.policy import YAML_LOADER
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from traitlets import Bool, Dict, Enum, Float, Integer, List, Set, TraitType, Unicode
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.service.application import DRASpawnerService
 
 #: Values of the chart of their own, the pod's environment, and settings that no chart needs.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
-from dra_spawner.kube.api_connection import ApiRequest
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.kube.client.api_connection import ApiRequest
 from tests.chart.applied import refusal
 from tests.chart.installed import installed
 from tests.chart.rendering import EVERYTHING, IMAGE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesError
 from tests.chart.applied import FOREIGN, create_object
 from tests.chart.rendering import CHART, EVERYTHING, IMAGE, hub_values, objects_of, parent_chart, rendered, run_helm
 from tests.chart.z2jh import VERSIONS, documented_yaml, merged, z2jh_objects

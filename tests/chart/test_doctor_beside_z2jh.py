@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.examination import examine
 from dra_spawner.doctor.facts import DoctorFacts, ServiceSettings
-from dra_spawner.json_types import JsonObject
 from tests.all_of_them import all_of_them
 from tests.chart.rendering import IMAGE, hub_values, rendered
 from tests.chart.z2jh import VERSIONS, merged, z2jh_objects

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.all_of_them import all_of_them
 from tests.chart.network_model import Endpoint, Network
 from tests.chart.rendering import IMAGE, hub_values, of_kind, rendered

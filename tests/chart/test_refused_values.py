@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.all_of_them import all_of_them
 from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, rendered, run_helm
 

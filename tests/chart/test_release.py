@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
-from dra_spawner.uninstall.uninstall_command import UninstallOptions, run_uninstall
+from dra_spawner.commands.removing.uninstall_command import UninstallOptions, run_uninstall
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
 from tests.chart.applied import create_object
 from tests.chart.rendering import CHART, IMAGE, of_kind, rendered, run_helm
 from tests.cluster.under_test import ClusterUnderTest
+from tests.commands.removing.left_objects import marked_objects
 from tests.polling import eventually
-from tests.uninstall.left_objects import marked_objects
 
 NAME = "dra-spawner"
 VALUES: JsonObject = {

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dra_spawner import __version__, names
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.service.application import DRASpawnerService
 from tests.all_of_them import all_of_them
 from tests.chart.rendering import (

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
 from tests.chart.granted_rights import Right, granted, unused
 from tests.chart.hub_release import CHART_VALUES, PLAIN, SLICE, HubRelease
 from tests.chart.hub_use import assert_nothing_was_refused, look, use
@@ -43,11 +43,11 @@ ELSEWHERE = {
     ("service", "resourceclaims", "get"): "service/test_chaos.py::test_chaos",
     # Half a minute after a pod stays pending.
     ("service", "events", "list"): (
-        "placeholders/controller/test_cluster_limits.py::test_messages_about_pending_placeholders_are_read"
+        "placeholders/controller/round/test_cluster_limits.py::test_messages_about_pending_placeholders_are_read"
     ),
     # The same again within minutes.
     ("service", "events", "patch"): (
-        "placeholders/controller/test_event_recorder.py::test_equal_events_are_one_with_a_count"
+        "placeholders/controller/records/test_event_recorder.py::test_equal_events_are_one_with_a_count"
     ),
 }
 #: The same for rights that are options.

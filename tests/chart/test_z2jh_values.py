@@ -9,7 +9,7 @@ import pytest
 import yaml
 from traitlets.config import Config
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.all_of_them import all_of_them
 from tests.chart.network_model import Endpoint, Network
 from tests.chart.rendering import IMAGE, ROOT, RenderingFailed, hub_values, of_kind, rendered

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.demo.example_nodes import device_classes
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.devcluster.kubelet.pod_addresses import LoopbackAddresses
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.chart.applied import create_object, replace_object
 from tests.chart.audit_log import Access, accesses, audit_arguments
 from tests.chart.pod_network import PodNetwork

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.chart import rendering
 
 VERSIONS: Final = ("4.0.0", "4.4.0", "main")

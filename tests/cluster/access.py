@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.chart_objects import chart_objects_text
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.polling import eventually
 
 from .object_paths import path_of

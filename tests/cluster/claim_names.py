@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api_connection import ApiRequest
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api_connection import ApiRequest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
-from dra_spawner.kube.api_errors import RequestTarget
+from dra_spawner.kube.client.api_errors import RequestTarget
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

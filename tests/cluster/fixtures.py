@@ -19,7 +19,7 @@ import pytest_asyncio
 
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.polling import PATIENCE_SECONDS
 
 from .access import hub_token

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 
 __all__ = ["InstantKubelet"]
 

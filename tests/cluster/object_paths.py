@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
 
 _WITHOUT_NAMESPACE = (
     "Cluster",

@@ -129,7 +129,7 @@ def test_without_go_a_cached_binary_serves(empty_cache: Path, monkeypatch: pytes
 def test_what_is_missing_skips_visibly_and_fails_where_it_must_not(tmp_path: Path):
     """The fixtures' behaviour in a test run without Go and without root, by hand of a test of each."""
     tests = (
-        "tests/kube/test_api.py::test_objects_come_and_go[real]",
+        "tests/kube/client/test_api.py::test_objects_come_and_go[real]",
         "tests/node/test_real_node.py::test_node_is_ready",
     )
     environment = {

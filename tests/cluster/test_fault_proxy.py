@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, KubernetesTimeout, KubernetesUnavailable
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, KubernetesTimeout, KubernetesUnavailable
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import PATIENCE_SECONDS

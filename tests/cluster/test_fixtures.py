@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fixtures import namespace_on

@@ -6,9 +6,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import complete_node, node_manifest
-from dra_spawner.json_types import JsonObject
 
 DRIVER = "gpu.example.com"
 CLASS = "gpu"

@@ -12,7 +12,7 @@ import pytest_asyncio
 import yaml
 
 from dra_spawner.devcluster.api.http.server import ApiServer
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 
 from ..cluster.control_plane import ControlPlane
 from .api.fidelity import SHARED_NAMESPACE, Side, assert_same

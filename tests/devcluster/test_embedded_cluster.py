@@ -16,7 +16,7 @@ from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from tests.cluster.background import BackgroundLoop
 from tests.devcluster.cluster_objects import node as full_node
 from tests.polling import PATIENCE_SECONDS, eventually

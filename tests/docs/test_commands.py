@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from dra_spawner.cli import command_parser, main
-from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
+from dra_spawner.scale_ahead.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.service.http.openapi import openapi_document
 from dra_spawner.service.http.web_application import ADDRESSES
 from tests.all_of_them import all_of_them
@@ -45,12 +45,12 @@ NOT_HERE: Final = {
     "doctor": "it needs a cluster; tests/doctor does",
     "demo": "tests/browser/test_demo.py starts it and clicks through it",
     "whoami": "it asks the hub of a server; tests/integration/test_my_devices.py does",
-    "uninstall": "it needs a cluster; tests/uninstall does",
+    "uninstall": "it needs a cluster; tests/commands/removing does",
     "service": "it runs until it is ended; tests/service does",
-    "history": "it needs a database with a history; tests/history_commands does",
-    "fit": "it needs files of a cluster; tests/fit does",
-    "utilization": "it needs files of a cluster; tests/fit does",
-    "replay": "it needs a trace; tests/replay does",
+    "history": "it needs a database with a history; tests/commands/history_files does",
+    "fit": "it needs files of a cluster; tests/commands/cluster_files does",
+    "utilization": "it needs files of a cluster; tests/commands/cluster_files does",
+    "replay": "it needs a trace; tests/scale_ahead/replay does",
 }
 """Commands of dra-spawner that are parsed here and run elsewhere."""
 
@@ -192,7 +192,7 @@ RUN: Final = [
     each
     for each in of("dra-spawner")
     if each.words[1] in ("check", "render", "schema", "completion")
-    and "networks.json" not in each.words  # of drivers with networks; tests/check has such files
+    and "networks.json" not in each.words  # of drivers with networks; tests/commands/checking has such files
     and any(not word.startswith("-") and word.endswith((".yaml", "1", "schema", "bash")) for word in each.words)
 ]
 

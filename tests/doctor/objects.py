@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts, ServiceSettings
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 
 Json = dict[str, Any]
 NAMESPACE = "jupyterhub"

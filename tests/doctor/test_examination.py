@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.examination import ALL_RULES, examine, report_json
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer, NeededRight, RightAnswer, ServiceSettings, Unseen
 from dra_spawner.doctor.findings import Severity
-from dra_spawner.json_types import JsonObject
-from dra_spawner.simulator.claims import TrackedClaim
+from dra_spawner.simulator.model.claims import TrackedClaim
 from tests.all_of_them import all_of_them
 from tests.doctor.objects import (
     HUB_LABELS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dra_spawner.doctor.node_clocks import NodeClock, node_clock
-from dra_spawner.kube.api import PatchType, resource_path
+from dra_spawner.kube.client.api import PatchType, resource_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.doctor.objects import NOW, node, reporting, time_text
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 from dra_spawner import names
 from dra_spawner.doctor.facts import Account, DoctorFacts, ServiceSettings
 from dra_spawner.doctor.reader import DoctorReader, Questions, neighbours_of
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.api_errors import RequestTarget
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api_errors import RequestTarget
 from tests.cluster.under_test import ClusterUnderTest
 
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import pytest
 
+from dra_spawner.commands.doctor_command import DoctorOptions, run_doctor
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.objects import environment_of, hub_deployment, is_ours, service_deployment
-from dra_spawner.doctor_commands.doctor_command import DoctorOptions, run_doctor
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from tests.chart.hub_release import HubRelease
 from tests.chart.whole_cluster import WholeCluster, whole_cluster
 from tests.cluster.background import BackgroundLoop

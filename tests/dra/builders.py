@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dra_spawner.dra.allocator import AllocatedState, Allocator
-from dra_spawner.dra.objects import Device, DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.allocation.allocator import AllocatedState, Allocator
+from dra_spawner.dra.model.objects import Device, DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 
 DRIVER = "gpu.example.com"

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from dra_spawner.dra.allocator import Allocator, DoesNotFit
+from dra_spawner.dra.allocation.allocator import Allocator, DoesNotFit
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from tests.dra.builders import NODE, device_json, make_allocator, make_claim, make_slice, request
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.objects import ResourceClaim
+from dra_spawner.dra.model.objects import ResourceClaim
 from dra_spawner.dra.preparation import PreparedFor, prepared_for
 from tests.all_of_them import all_of_them
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.profiles import ClaimPlan, template_manifest
-from dra_spawner.profiles.standing_claims import Scope, standing_claim_manifest
+from dra_spawner.profiles.compiler.standing_claims import Scope, standing_claim_manifest
 from tests.cluster.under_test import ClusterUnderTest
 
 CONTAINERS = ("notebook", "sidecar", "warm-up")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually

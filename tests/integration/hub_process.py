@@ -16,7 +16,7 @@ from typing import Any, Self
 import aiohttp
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.fork_server import ForkedProcess, fork_program
 from tests.polling import PATIENCE_SECONDS, eventually

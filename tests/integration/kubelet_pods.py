@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.json_types import JsonObject
 from tests.cluster.example_objects import pod
 from tests.polling import eventually
 

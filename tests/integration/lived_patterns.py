@@ -13,7 +13,7 @@ from aiohttp import web
 from jupyterhub.utils import maybe_future
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesError, resource_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.local_server import serving
 from tests.polling import eventually

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesError, resource_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.dra.allocator import AllocatedState
-from dra_spawner.dra.pools import SliceIndex
-from dra_spawner.kube.api import resource_path
-from dra_spawner.simulator.nodes import NodeState, SchedulableNode
-from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduler_preemption import best_preemptions, preemption_candidates, resolve
-from dra_spawner.simulator.scheduling import (
+from dra_spawner.dra.allocation.allocator import AllocatedState
+from dra_spawner.dra.model.pools import SliceIndex
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.scheduler.scheduler_preemption import best_preemptions, preemption_candidates, resolve
+from dra_spawner.simulator.scheduler.scheduling import (
     ChosenNode,
     ClusterView,
     SchedulingAttempt,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 
 

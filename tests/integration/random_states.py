@@ -14,22 +14,22 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
-from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
-from dra_spawner.placeholders.planner.placeholder_objects import (
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.placeholders.planner.answers.outlook import BusyServers, Outlook, Supply, find_outlook
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.node_conditions import requiring_readiness
+from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
     claim_name,
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.shapes import Shape, shape_of
-from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.claim_names import own_claim_names

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles import compile_device_claims, template_manifest
 from tests.examples import example_count
 from tests.integration.compiled_pods import allow_admin_access

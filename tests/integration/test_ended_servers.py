@@ -11,10 +11,10 @@ from jupyterhub.utils import utcnow
 
 from dra_spawner import names
 from dra_spawner.devcluster.clock import timestamp
-from dra_spawner.kube.api import KubernetesError, PatchType
+from dra_spawner.kube.client.api import KubernetesError, PatchType
 from dra_spawner.kube.pod_ends import REMOVED
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.progress.server_record import ServerRecord
 from tests.integration.devices import whole
 from tests.integration.warm_placeholders import WHOLE, node, warm_placeholders
 from tests.polling import eventually

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.kube.api import resource_path
+from dra_spawner.dra.model.objects import DeviceClass
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.integration.devices import device_class, node_with, whole
 from tests.integration.scheduling_script import Script, request

@@ -13,7 +13,7 @@ from functools import partial
 import jupyterhub
 import pytest
 
-from dra_spawner.spawner.hub_wide import forget_hub
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import (

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.published_shapes import read_config_map
+from dra_spawner.placeholders.planner.targets.published_shapes import read_config_map
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.device_questions import server_tokens, told

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dra_spawner import names
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.pod_failures import PodFailureKind
 from dra_spawner.spawner.steps.pod_watch import PodWatch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.history.jupyterhub_import import JupyterHubSource
+from dra_spawner.history.imports.jupyterhub_import import JupyterHubSource
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
 from tests.cluster.under_test import ClusterUnderTest

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request

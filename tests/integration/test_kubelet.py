@@ -12,7 +12,7 @@ import pytest
 from dra_spawner.devcluster.demo.example_nodes import example_nodes, example_objects
 from dra_spawner.devcluster.kubelet.images import PullFailed
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.user_server.own_devices import devices_of_server
 from tests.cluster.fault_proxy import Fault
 from tests.integration.device_questions import Answer, ask, server_tokens, told

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.spawner.hub_wide import forget_hub
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import Faulty, hurried

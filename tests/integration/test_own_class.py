@@ -12,7 +12,7 @@ from jupyterhub.user import User
 from kubespawner import KubeSpawner
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.published_shapes import read_config_map
+from dra_spawner.placeholders.planner.targets.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from dra_spawner.placeholders.planner.spawn_counts import KnownServers
-from dra_spawner.service.hub_spawns import HubSpawns, known_servers
+from dra_spawner.placeholders.planner.targets.spawn_counts import KnownServers
+from dra_spawner.service.ahead.hub_spawns import HubSpawns, known_servers
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import prepare
 from tests.integration.hub_process import ROOT, HubProcess

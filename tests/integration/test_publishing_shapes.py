@@ -9,12 +9,13 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.hub import settings_spawner
-from dra_spawner.kube.api_errors import KubernetesError
-from dra_spawner.placeholders.planner.published_shapes import read_config_map
-from dra_spawner.spawner import DRASpawner, shape_publication
-from dra_spawner.spawner.hub_wide import forget_hub
-from dra_spawner.spawner.sample_users import SampleSpawners
-from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes
+from dra_spawner.kube.client.api_errors import KubernetesError
+from dra_spawner.placeholders.planner.targets.published_shapes import read_config_map
+from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
+from dra_spawner.spawner.hub_start import shape_publication
+from dra_spawner.spawner.hub_start.sample_users import SampleSpawners
+from dra_spawner.spawner.hub_start.shape_publication import ShapePublication, published_shapes
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, node_with, shareable
 from tests.polling import eventually

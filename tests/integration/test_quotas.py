@@ -8,7 +8,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesError, resource_path
 from dra_spawner.placeholders.lifecycle import ActionKind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole

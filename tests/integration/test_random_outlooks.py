@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pytest
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.placement import Placement
+from dra_spawner.placeholders.planner.answers.placement import Placement
 from tests.cluster.under_test import ClusterUnderTest
 from tests.examples import example_count
 from tests.integration.devices import classes

@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.api import resource_path
-from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions, run_rehearse
+from dra_spawner.commands.rehearsing.rehearse_command import RehearseOptions, run_rehearse
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole

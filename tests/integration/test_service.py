@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.cluster.access import service_token
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in

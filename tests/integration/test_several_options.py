@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.shape_definition import read_definition
+from dra_spawner.placeholders.planner.targets.shape_definition import read_definition
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, priority_class, shareable

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now

@@ -11,10 +11,10 @@ import yaml
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles import compile_claims, parse_device_claims, profile_list_problems
-from dra_spawner.profiles.claim_templates import claim_variables, expand_claims
-from dra_spawner.profiles.templates import VARIABLES
-from dra_spawner.profiles.vlan_policy import VLANS_KEYS, parse_vlan_policy
-from dra_spawner.profiles.vlans import leases_data, leases_from_data
+from dra_spawner.profiles.compiler.claim_templates import claim_variables, expand_claims
+from dra_spawner.profiles.compiler.vlan_policy import VLANS_KEYS, parse_vlan_policy
+from dra_spawner.profiles.compiler.vlans import leases_data, leases_from_data
+from dra_spawner.profiles.syntax.templates import VARIABLES
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.compiled_pods import claims_of, manifests, pod_of, results, send
 from tests.integration.vlan_devices import card, vlan_devices

@@ -12,8 +12,8 @@ import jupyterhub
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.profiles.vlans import leases_from_data
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.profiles.compiler.vlans import leases_from_data
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest

@@ -12,7 +12,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import EXIT_CODE_TERMINATED, FakeContainer
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.steps import placement
 from tests.cluster.fault_proxy import Fault, Request
 from tests.integration.devices import shareable, whole

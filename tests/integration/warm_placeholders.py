@@ -12,9 +12,9 @@ from typing import Any
 from aiohttp import web
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.service.http.placement_handler import reservation_json
+from dra_spawner.placeholders.planner.targets.policy import Grace, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.service.http.api.placement_handler import reservation_json
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest

@@ -18,13 +18,13 @@ from urllib.parse import unquote
 import aiohttp
 from kubernetes_asyncio.client import ApiClient
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.http import discovery
 from dra_spawner.devcluster.api.resource_types import ResourceType, by_plural
-from dra_spawner.devcluster.api.store import ApiError, Store
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.api_connection import ApiConnection, ApiRequest
-from dra_spawner.kube.api_errors import KubernetesTimeout, KubernetesUnavailable, error_from_response
+from dra_spawner.devcluster.api.storage.store import ApiError, Store
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.kube.client.api_connection import ApiConnection, ApiRequest
+from dra_spawner.kube.client.api_errors import KubernetesTimeout, KubernetesUnavailable, error_from_response
 
 #: The present state, and the state of a replica that is behind.
 _OLD_VERSION: Final = "1"

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.cluster_watch import RESOURCES
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.cluster.example_objects import CLASS, gpu_class, gpu_slice, pod, share_template
 
 __all__ = ["NODES", "RandomChanges", "claim", "node"]

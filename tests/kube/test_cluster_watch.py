@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.http.server import ApiServer
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import ScaledClock
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import RESOURCES, Change, ChangeType, ClusterWatch
 from dra_spawner.kube.informers import InformerSettings, InformerState
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind, Knowledge, decode
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge, decode
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes, NotLeading, new_identity
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.polling import eventually_sync
 
 from .images import PAUSE, QUICK_SERVER

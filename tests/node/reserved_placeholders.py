@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from dra_spawner.dra.claims import AllocatedDevice
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.dra.model.claims import AllocatedDevice
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import priority_class
 from tests.placeholders.controller.objects import shape

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
 from tests.chart.hub_release import HubRelease
 from tests.chart.hub_use import assert_nothing_was_refused, use
 from tests.chart.whole_cluster import WholeCluster, whole_cluster

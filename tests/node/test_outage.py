@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 

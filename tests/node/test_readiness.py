@@ -19,7 +19,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.policy import Readiness
+from dra_spawner.placeholders.planner.targets.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.cluster.harness_binary import chosen_version
 from tests.cluster.under_test import ClusterUnderTest
 from tests.node.devices import PREPARES_FOR

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 from tests.node.objects import claim, container_ids, environment, server_pod
 

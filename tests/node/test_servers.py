@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
 from tests.node.objects import environment

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from dra_spawner.dra.allocator import AllocatedState, Allocator, DoesNotFit, NoFitKind
+from dra_spawner.dra.allocation.allocator import AllocatedState, Allocator, DoesNotFit, NoFitKind
 from dra_spawner.dra.errors import AllocationError, FatalReason
 from dra_spawner.dra.features import Features
-from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 

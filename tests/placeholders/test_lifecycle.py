@@ -24,7 +24,7 @@ from dra_spawner.placeholders.lifecycle import (
 from dra_spawner.placeholders.lifecycle_pictures import pictures
 from dra_spawner.placeholders.lifecycle_tables import with_tables
 from dra_spawner.placeholders.planner.actions import ACTIONS, delete_placeholder
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.pods import Pod
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "placeholders.md"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.profiles.keys import FORMS, REQUEST_KEYS
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.profiles.syntax.keys import FORMS, REQUEST_KEYS
 from tests.profiles.accepted import NETWORK
 
 ALL_KEYS = sorted({*REQUEST_KEYS, *(key for keys in FORMS.values() for key in keys)})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.profiles.choices import ListedChoice, list_choices
-from dra_spawner.profiles.extended_resources import of_settings
+from dra_spawner.profiles.compiler.extended_resources import of_settings
 
 CLAIMS = {"gpu": {"device_class": "gpu.example.com", "count": 1}}
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 
 from dra_spawner.devcluster.api import resource_types as types
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.profiles import ProfileError, compile_device_claims, template_manifest
 from tests.examples import example_count
 from tests.profiles import strategies

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.devices import ResourceSlice
+from dra_spawner.dra.model.devices import ResourceSlice
 from dra_spawner.profiles.device_kinds import kinds_of
 from tests.integration.devices import node_with, whole
 from tests.other_threads import results_at_each_step

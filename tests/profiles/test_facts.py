@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from dra_spawner.dra.objects import ResourceSlice
+from dra_spawner.dra.model.objects import ResourceSlice
 from dra_spawner.profiles.facts import has_cloud_nodes, published_drivers, unpublished_devices
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra_spawner.check.render_command import RenderOptions, run_render
+from dra_spawner.commands.checking.render_command import RenderOptions, run_render
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCUMENTS = Path(__file__).parents[2] / "docs"

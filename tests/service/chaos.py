@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesError, resource_path
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import RESOURCE_API
 from tests.integration.devices import whole

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.spawner.objects.api_objects import TEMPLATE_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects, new_nonce

@@ -12,11 +12,11 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
-from dra_spawner.placeholders.planner.view import Reservation, reservation_of
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.planner.cluster.view import Reservation, reservation_of
+from dra_spawner.placeholders.planner.targets.policy import Grace, ReplicaRange
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import Pod
 from tests.service.chaos_hub import SWEEP_EVERY
 from tests.service.virtual_replica import VirtualTime
 

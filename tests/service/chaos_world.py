@@ -12,11 +12,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import Pod
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.service.chaos_hub import Hub, Start

@@ -8,8 +8,8 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.devcluster.demo.example_nodes import GPU_DRIVER, PARTITIONED_NODE, example_nodes, resource_slices
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
 from tests.service.unstarted_watch import UnstartedWatch
 

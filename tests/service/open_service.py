@@ -9,8 +9,8 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.addresses import pattern_of
-from dra_spawner.service.http.authentication import SecureHandler
-from dra_spawner.service.http.limited_server import LimitedServer
+from dra_spawner.service.http.requests.authentication import SecureHandler
+from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import ADDRESSES, web_application
 from tests.local_server import serving_tornado
 

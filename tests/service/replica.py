@@ -15,37 +15,35 @@ from traitlets import Float
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import (
+from dra_spawner.service.http.addresses import Address
+from dra_spawner.service.http.api import (
     calendar_entry_handlers,
     forecast_handler,
     handlers,
-    nodes_page,
     order_handlers,
     pending_handlers,
     placeholder_handlers,
     rehearsal_handler,
     resume_handler,
     setting_handlers,
-    steering_pages,
-    timeline_handler,
     what_if_handler,
 )
-from dra_spawner.service.http.addresses import Address
-from dra_spawner.service.http.limited_server import LimitedServer
+from dra_spawner.service.http.pages import nodes_page, steering_pages, timeline_handler
+from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.access import manifests
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import FaultProxy, Request

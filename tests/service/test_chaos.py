@@ -17,9 +17,9 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.planner.targets.policy import Grace, ReplicaRange
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import prepare
 from tests.service.chaos import CHOICES, MAX_NODES, Chaos

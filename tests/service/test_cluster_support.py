@@ -7,7 +7,7 @@ from pathlib import Path
 from aiohttp import web
 
 from dra_spawner import __version__
-from dra_spawner.kube.connect import ClusterAddress, connect
+from dra_spawner.kube.client.connect import ClusterAddress, connect
 from dra_spawner.service.cluster_support import cluster_version_problem
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest

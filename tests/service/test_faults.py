@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.service.context import Role
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request, hide_devices
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, whole

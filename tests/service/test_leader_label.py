@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.service import leader_label
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import Role

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.controller import availability
-from dra_spawner.placeholders.planner.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.preemption import NO_CAPACITY
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.controller.answers import availability
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.decisions.preemption import NO_CAPACITY
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape, user_pod

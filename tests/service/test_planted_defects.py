@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.placeholders.controller import placeholder_controller
-from dra_spawner.placeholders.controller.availability import Availability
-from dra_spawner.placeholders.controller.event_recorder import EventRecorder
+from dra_spawner.placeholders.controller.answers.availability import Availability
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed
-from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.controller.settings_store import SettingsStore
-from dra_spawner.placeholders.controller.shapes_source import ShapesSource
-from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.controller.records.event_recorder import EventRecorder
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore
+from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
+from dra_spawner.scale_ahead.controller.policy_webhooks import PolicyWebhooks
+from dra_spawner.service.ahead.hub_spawns import HubSpawns, known_servers
+from dra_spawner.service.ahead.rehearsals import Rehearsals
+from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
+from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.history_recording import HistoryRecording
-from dra_spawner.service.hub_spawns import HubSpawns, known_servers
-from dra_spawner.service.rehearsals import Rehearsals
-from dra_spawner.service.rehearsed_entries import RehearsedEntries
-from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.wait_learning import WaitLearning
 from tests.jumping_loop import let_pass, run_jumping
 from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.service.profile_answers import ProfileAnswers
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
 
 

@@ -21,13 +21,14 @@ from dra_spawner.history.recorder import Recorder, RecorderLimits
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.history.user_names import UserNameMode
-from dra_spawner.profiles.settings_reader import SettingsError
-from dra_spawner.service import context, history_recording, scale_ahead_runner
+from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.service import context, history_recording
+from dra_spawner.service.ahead import scale_ahead_runner
+from dra_spawner.service.ahead.rehearsals import Rehearsals
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.history_recording import HistoryRecording
-from dra_spawner.service.history_settings import read_history
 from dra_spawner.service.metrics.history_metrics import register_history
-from dra_spawner.service.rehearsals import Rehearsals
+from dra_spawner.service.traits.history_settings import read_history
 from tests.all_of_them import all_of_them
 from tests.cluster.under_test import ClusterUnderTest
 from tests.history.conftest import postgresql

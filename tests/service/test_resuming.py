@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.placeholders.planner.policy import Renewal
+from dra_spawner.placeholders.planner.targets.policy import Renewal
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries, read_demand
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.lifecycle import ActionKind
-from dra_spawner.placeholders.planner.demand.estimates import Source
-from dra_spawner.placeholders.planner.demand.forecast import Forecast
-from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
-from dra_spawner.placeholders.planner.demand.policies import ForecastDemand, Question
-from dra_spawner.rehearsal.node_kinds import NodeKind
-from dra_spawner.replay.replay import Scenario, replay
-from dra_spawner.replay.traces import Trace
+from dra_spawner.scale_ahead.controller.demand_settings import read_calendar_entries, read_demand
+from dra_spawner.scale_ahead.demand.estimators.estimates import Source
+from dra_spawner.scale_ahead.demand.forecast import Forecast
+from dra_spawner.scale_ahead.demand.minutes import datetime_of, minute_of
+from dra_spawner.scale_ahead.demand.policies import ForecastDemand, Question
+from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
+from dra_spawner.scale_ahead.replay.replay import Scenario, replay
+from dra_spawner.scale_ahead.replay.traces import Trace
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import node, shape
 from tests.presence import present
@@ -214,7 +214,7 @@ async def test_a_restart_in_the_middle_of_a_class_removes_nothing(
         """How many leaders have read the history."""
         return caplog.text.count("Scale-ahead has learned")
 
-    caplog.set_level("INFO", "dra_spawner.service.scale_ahead_runner")
+    caplog.set_level("INFO", "dra_spawner.service.ahead.scale_ahead_runner")
     time = VirtualTime()
     soon = {**ENTRY, "users": "25 of cpu", "begins": "2026-03-02 09:10"}
     history = {"url": f"sqlite:///{tmp_path}/history.sqlite"}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
-from dra_spawner.kube.rights import missing_right
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api_errors import KubernetesError, RequestTarget
+from dra_spawner.kube.client.rights import missing_right
 from tests.all_of_them import all_of_them
 from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, shipped_objects
 from tests.cluster.accounts import service_kubeconfig

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import RESOURCES
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
+from dra_spawner.placeholders.controller.round.reconciler import KINDS_OF_DECISIONS
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.round import DenialCause

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole

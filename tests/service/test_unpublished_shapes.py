@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.shapes import Shape, definition_of
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.targets.shapes import Shape, definition_of
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, shape

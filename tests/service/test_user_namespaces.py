@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.access import PLACEHOLDER_RULES, USER_NAMESPACES_RULES
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest

@@ -10,7 +10,7 @@ import pytest
 
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole

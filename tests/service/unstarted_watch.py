@@ -7,10 +7,10 @@ from typing import Any
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 
 
 class UnstartedWatch(ClusterWatch):

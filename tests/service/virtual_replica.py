@@ -15,14 +15,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, WatchEventType
+from dra_spawner.kube.client.api import KubernetesApi, WatchEventType
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
 from dra_spawner.service.context import Role, ServiceContext
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest

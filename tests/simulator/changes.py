@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, consumer_of
-from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim, consumer_of
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 
 

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any, cast
 
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.table import Groups
 from dra_spawner.simulator.snapshot import Snapshot
-from dra_spawner.simulator.table import Groups
 
 __all__ = ["Plain", "dump", "plain"]
 

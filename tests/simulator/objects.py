@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.simulator.nodes import NodeState, SchedulableNode
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.model.pods import Pod
 
 
 def pod(name: str = "pod", requests: dict[str, str] | None = None, **spec: Any) -> Pod:

@@ -1,7 +1,7 @@
 """kube-scheduler's preemption in a snapshot for a pod that fits nowhere: clear a node of less important pods.
 
 It clears nodes for CPU, memory, ports and number of pods, never for devices (see
-:mod:`~dra_spawner.simulator.scheduler_preemption`).
+:mod:`~dra_spawner.simulator.scheduler.scheduler_preemption`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.dra.model.pools import SliceIndex
 from dra_spawner.simulator.claim_requirements import claim_requirements
-from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.fitting import PodFit
-from dra_spawner.simulator.node_fit import FilterVerdict
-from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduler_preemption import SchedulerPreemption, resolve
-from dra_spawner.simulator.scheduling import ClusterView, SchedulingAttempt, SchedulingQuestion, Unschedulable
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.scheduler.node_fit import FilterVerdict
+from dra_spawner.simulator.scheduler.scheduler_preemption import SchedulerPreemption, resolve
+from dra_spawner.simulator.scheduler.scheduling import ClusterView, SchedulingAttempt, SchedulingQuestion, Unschedulable
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.simulator.changes import reserve
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.simulator.claims import MAX_CONSUMERS, ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.dra.model.objects import DeviceClass
+from dra_spawner.simulator.model.claims import MAX_CONSUMERS, ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.dra.builders import device_json, make_slice, request
 from tests.simulator.objects import node, pod

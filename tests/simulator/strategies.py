@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dra_spawner.dra.objects import DeviceClass, PoolId, ResourceSlice
-from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import BrokenObject, Kind
-from dra_spawner.simulator.nodes import SchedulableNode
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.dra.model.objects import DeviceClass, PoolId, ResourceSlice
+from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, Kind
+from dra_spawner.simulator.model.nodes import SchedulableNode
+from dra_spawner.simulator.model.pods import Pod
 from tests.dra.builders import DRIVER, device_json, request, slice_json
 from tests.simulator.objects import node, pod, pod_term, required_pods
 

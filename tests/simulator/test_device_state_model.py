@@ -11,10 +11,10 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
-from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.allocation.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.scheduler_rules import RULES, Release, SchedulerRules
-from dra_spawner.simulator.device_state import DeviceState
+from dra_spawner.simulator.devices.device_state import DeviceState
 from tests.examples import example_count
 from tests.oracle.comparison import features_of
 from tests.oracle.scenarios import FAMILIES, make_scenario

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dra_spawner.simulator.failed_fits import FailedFits
-from dra_spawner.simulator.journal import Journal
-from dra_spawner.simulator.table import Table
+from dra_spawner.simulator.model.journal import Journal
+from dra_spawner.simulator.model.table import Table
 
 
 class Attempts:

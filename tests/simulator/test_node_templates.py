@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.dra.node_selector import node_name_selector
-from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.dra.model.node_selector import node_name_selector
+from dra_spawner.dra.model.objects import DeviceClass
+from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
-from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json

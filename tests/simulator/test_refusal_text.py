@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.reasons import NoFitReason, Refusal, RefusalKind
+from dra_spawner.dra.allocation.reasons import NoFitReason, Refusal, RefusalKind
 from dra_spawner.simulator.fitting import NodeAnswer
-from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode
 from dra_spawner.simulator.refusal_text import (
     CLOSED,
     DOUBTFUL,
@@ -13,6 +12,7 @@ from dra_spawner.simulator.refusal_text import (
     never_sentence,
     waiting_sentence,
 )
+from dra_spawner.simulator.scheduler.node_fit import Filter, FilterVerdict, FitCode
 
 #: Words that a hub's users need not know.
 FOREIGN = ("node", "pod", "claim", "placeholder", "preempt", "schedul", "cluster", "kube", "taint", "slice", "{")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.fitting import PodFit
-from dra_spawner.simulator.node_fit import Filter, FitCode
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.scheduler.node_fit import Filter, FitCode
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError, SnapshotProblem
 from tests.all_of_them import all_of_them
 from tests.containers import containers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dra_spawner.dra.node_selector import node_name_selector
+from dra_spawner.dra.model.node_selector import node_name_selector
 from dra_spawner.simulator.fitting import PodFit
-from dra_spawner.simulator.node_fit import FitCode
+from dra_spawner.simulator.scheduler.node_fit import FitCode
 from tests.all_of_them import all_of_them
 from tests.dra.builders import device_json, first_available, make_slice, request, result
 from tests.simulator.changes import claims_of

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
-from dra_spawner.dra.pools import SliceIndex
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.dra.allocation.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.model.pools import SliceIndex
 from dra_spawner.simulator.fitting import Fitting
-from dra_spawner.simulator.node_fit import Filter, FitCode
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
-from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import ClusterView, SchedulingAttempt, SchedulingQuestion
+from dra_spawner.simulator.scheduler.node_fit import Filter, FitCode
+from dra_spawner.simulator.scheduler.scheduling import ClusterView, SchedulingAttempt, SchedulingQuestion
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from tests.examples import example_count
 from tests.simulator import strategies as some

@@ -18,7 +18,7 @@ from kubespawner.clients import load_config
 from traitlets.config import Config
 
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.hub_wide import forget_hub
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
 
 
 def cancel_start(spawner: DRASpawner) -> None:

@@ -7,7 +7,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.configuration_problems import configuration_problems
+from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.all_of_them import all_of_them
 

@@ -11,7 +11,7 @@ import pytest
 
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.spawner.devices.reader import KnownDevices
 from dra_spawner.spawner.spawn_refusal import OptionsRefused
 from tests.all_of_them import all_of_them

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, WatchEventType
-from dra_spawner.kube.api_connection import ApiConnection
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, WatchEventType
+from dra_spawner.kube.client.api_connection import ApiConnection
 from tests.virtual_time.clock import JumpingClock
 
 _METADATA = ("creationTimestamp", "deletionTimestamp")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from dra_spawner.kube.cluster_watch import Change
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
 from tests.placeholders.planner.day import Outcome, Schedule, Session, is_blocked
 from tests.virtual_time.cluster_world import ClusterWorld

@@ -15,12 +15,12 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.devcluster.clock import ScaledClock, timestamp
 from dra_spawner.devcluster.kubelet.node_agent import NodeAgent
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.owner_references import owner_reference
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.instant_kubelet import InstantKubelet
 from tests.placeholders.planner.objects import IMAGE, Json, gpu_slice, node_objects, user_manifest

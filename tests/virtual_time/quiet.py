@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.controller.round.reconciler import Reconciler
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.simulator.model.pods import Pod
 from tests.polling import eventually
 from tests.simulator.preempting import place_by_preemption
 

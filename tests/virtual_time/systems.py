@@ -14,16 +14,16 @@ from pathlib import Path
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.reservations import Reservations
+from dra_spawner.placeholders.controller.round.reservations import Reservations
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.profiles.drivers import drivers_prepare_for
-from dra_spawner.simulator.claims import TrackedClaim
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import TrackedClaim
+from dra_spawner.simulator.model.pods import Pod
 from tests.integration.devices import priority_class
 from tests.placeholders.controller.world import reconciler
 from tests.placeholders.planner.day import PLACEHOLDERS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from dra_spawner.kube.api import WatchEventType
-from dra_spawner.placeholders.planner.view import age
+from dra_spawner.kube.client.api import WatchEventType
+from dra_spawner.placeholders.planner.cluster.view import age
 from tests.cluster.under_test import ClusterUnderTest
 from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.set_clock import SetClock
 from tests.virtual_time.quiet import Quiet
 

@@ -8,7 +8,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.planner.day import CPU_NODES, GPU_NODES, PLACEHOLDERS, SHARE, SLOTS, Session, first_moment
 from tests.placeholders.planner.objects import share_claim

@@ -7,8 +7,8 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import ResourceType
-from dra_spawner.json_types import JsonObject
 
 
 class ApiError(Exception):

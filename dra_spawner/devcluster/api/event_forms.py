@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import EVENTS, GROUP_EVENTS, ResourceType
-from dra_spawner.json_types import JsonObject
 
 #: From ``events.k8s.io/v1`` to ``v1``; other fields have one name.
 STORED_NAMES: Final = {

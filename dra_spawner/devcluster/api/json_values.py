@@ -7,7 +7,7 @@ value, which shares the unchanged parts with the old one.
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 
 class FrozenDict(dict[str, Any]):

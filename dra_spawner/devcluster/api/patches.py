@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.json_values import mutable_copy
-from dra_spawner.json_types import JsonObject
 
 
 class PatchType(StrEnum):

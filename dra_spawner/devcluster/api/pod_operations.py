@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from dra_spawner.devcluster.api.deletion import Deletion, PropagationPolicy, timestamp
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError, conflict
 from dra_spawner.devcluster.api.resource_types import PODDISRUPTIONBUDGETS, PODS
 from dra_spawner.devcluster.api.selectors import structured_label_selector
-from dra_spawner.devcluster.api.store import Store
-from dra_spawner.json_types import JsonObject
+from dra_spawner.devcluster.api.storage.deletion import Deletion, PropagationPolicy, timestamp
+from dra_spawner.devcluster.api.storage.store import Store
 
 
 def bind_pod(

@@ -15,11 +15,11 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import bad_request
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import ResourceType
 from dra_spawner.dra.quantity import Quantity, QuantityError
-from dra_spawner.json_types import JsonObject
 
 _Decode = Callable[[Any], Any]
 _INT_LIMITS = {"int32": 2**31, "int64": 2**63}

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from dra_spawner import names
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.controllers.controller import Controller
 from dra_spawner.devcluster.controllers.event_writer import EventWriter
 from dra_spawner.devcluster.controllers.work_queue import WorkQueue
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["ClaimController", "claim_generate_name"]
 

@@ -8,8 +8,8 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from dra_spawner.devcluster.api.changes import WatchEvent
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.changes import WatchEvent
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import Clock
 
 __all__ = ["Controller"]

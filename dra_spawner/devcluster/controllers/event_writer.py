@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.resource_types import EVENTS
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import micro_timestamp, timestamp
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["EventWriter"]
 

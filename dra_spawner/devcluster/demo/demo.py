@@ -30,7 +30,7 @@ from dra_spawner.devcluster.demo import server_users
 from dra_spawner.devcluster.demo.example_nodes import DRIVERS_PREPARE_FOR, example_objects
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.drivers import drivers_prepare_for
 
 _LOOPBACK = "127.0.0.1"

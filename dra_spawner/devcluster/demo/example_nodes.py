@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.json_types import JsonObject
 
 __all__ = [
     "DRIVERS_PREPARE_FOR",

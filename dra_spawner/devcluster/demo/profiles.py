@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 _CPU_ONLY: JsonObject = {
     "display_name": "No device",

@@ -24,7 +24,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 
 def device_environment(

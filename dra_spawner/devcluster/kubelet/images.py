@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 #: Seconds that a pull of an image (second argument) takes on a node (first). May raise `PullFailed`.
 PullSeconds = Callable[[str, str], float]

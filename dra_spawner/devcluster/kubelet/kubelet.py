@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import Clock, ScaledClock
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerRuntime, ProcessRuntime
 from dra_spawner.devcluster.kubelet.images import (
@@ -34,8 +35,7 @@ from dra_spawner.devcluster.kubelet.pod_volumes import NodeDirectories
 from dra_spawner.devcluster.kubelet.pod_worker import PodWorker
 from dra_spawner.devcluster.kubelet.prepared_claims import PreparedClaims
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
 from dra_spawner.profiles.drivers import drivers_prepare_for as known_preparation
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Collection, Iterable
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import Clock, micro_timestamp, timestamp
 from dra_spawner.devcluster.kubelet.images import IMAGE_SIZE_BYTES, normalized_image
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 

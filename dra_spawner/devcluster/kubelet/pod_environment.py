@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.json_types import JsonObject
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^()]+)\))")
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, ContainerRuntime
 from dra_spawner.devcluster.kubelet.device_environment import device_environment
@@ -32,8 +33,7 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
 )
 from dra_spawner.devcluster.kubelet.prepared_claims import PreparedClaims
 from dra_spawner.devcluster.kubelet.process_user import ProcessUser, give_directories, process_user
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 
 #: Name of the claim for extended resources in containers, as the pod has no name for it.
 EXTENDED_RESOURCES = "extended-resources"

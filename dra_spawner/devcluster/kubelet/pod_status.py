@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import timestamp
-from dra_spawner.json_types import JsonObject
 
 
 class PodPhase(StrEnum):

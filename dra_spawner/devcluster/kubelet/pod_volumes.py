@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.pod_environment import expand
-from dra_spawner.json_types import JsonObject
 
 
 class VolumeProblem(Exception):

@@ -8,13 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.container_runtime import EXIT_CODE_KILLED, ContainerStartFailed, RunningContainer
 from dra_spawner.devcluster.kubelet.images import PullFailed
 from dra_spawner.devcluster.kubelet.pod_environment import EnvironmentProblem
 from dra_spawner.devcluster.kubelet.pod_needs import NeedMissing, PodNeeds, PodServices
 from dra_spawner.devcluster.kubelet.pod_status import ContainerState, PodPhase, PodState, RestartPolicy
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError, PatchType, resource_path
+from dra_spawner.kube.client.api import KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 

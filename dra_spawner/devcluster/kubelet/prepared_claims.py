@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerStartFailed
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["PreparedClaims"]
 

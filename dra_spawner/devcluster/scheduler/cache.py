@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.http.discovery import KUBERNETES_VERSION
 from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
@@ -17,18 +17,18 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCESLICES,
     ResourceType,
 )
-from dra_spawner.devcluster.api.store import Store
-from dra_spawner.dra.allocator import AllocatedState
-from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
-from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice
-from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.storage.store import Store
+from dra_spawner.dra.allocation.allocator import AllocatedState
+from dra_spawner.dra.allocation.selectors import SelectorCache
+from dra_spawner.dra.model.extended_resources import EXTENDED_RESOURCE_ANNOTATION
+from dra_spawner.dra.model.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.pools import SliceIndex
 from dra_spawner.dra.scheduler_rules import rules_of
-from dra_spawner.dra.selectors import SelectorCache
-from dra_spawner.json_types import JsonObject
-from dra_spawner.simulator.node_fit import Filter
-from dra_spawner.simulator.nodes import NodeState, SchedulableNode
-from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import ClusterView, SchedulingQuestion
+from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.scheduler.node_fit import Filter
+from dra_spawner.simulator.scheduler.scheduling import ClusterView, SchedulingQuestion
 
 __all__ = ["CACHED", "ClusterCache"]
 

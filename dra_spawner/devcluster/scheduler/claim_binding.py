@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import timestamp
-from dra_spawner.dra.allocator import Allocation
-from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION, ExtendedRequests
-from dra_spawner.dra.objects import ResourceClaim
-from dra_spawner.json_types import JsonObject
-from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import ChosenNode, SchedulingQuestion
+from dra_spawner.dra.allocation.allocator import Allocation
+from dra_spawner.dra.model.extended_resources import EXTENDED_RESOURCE_ANNOTATION, ExtendedRequests
+from dra_spawner.dra.model.objects import ResourceClaim
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.scheduler.scheduling import ChosenNode, SchedulingQuestion
 
 __all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_extended_resource_claim"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
     NODES,
@@ -13,9 +13,9 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCECLAIMS,
     RESOURCESLICES,
 )
-from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
-from dra_spawner.json_types import JsonObject
-from dra_spawner.simulator.node_fit import Filter
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.dra.model.extended_resources import EXTENDED_RESOURCE_ANNOTATION
+from dra_spawner.simulator.scheduler.node_fit import Filter
 
 __all__ = ["HelpedPods", "helped_by", "pod_changed_itself"]
 

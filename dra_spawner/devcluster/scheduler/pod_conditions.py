@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import timestamp
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["set_condition"]
 

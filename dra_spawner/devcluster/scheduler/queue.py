@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from dra_spawner.simulator.node_fit import Filter
+from dra_spawner.simulator.scheduler.node_fit import Filter
 
 __all__ = ["QueueState", "QueuedPod", "SchedulingQueue"]
 

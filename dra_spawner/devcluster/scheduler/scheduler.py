@@ -13,11 +13,12 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.pod_operations import bind_pod
 from dra_spawner.devcluster.api.resource_types import PODS
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.controllers.controller import Controller
 from dra_spawner.devcluster.controllers.event_writer import EventWriter
@@ -32,10 +33,15 @@ from dra_spawner.devcluster.scheduler.hints import helped_by, pod_changed_itself
 from dra_spawner.devcluster.scheduler.pod_conditions import set_condition
 from dra_spawner.devcluster.scheduler.queue import PodKey, QueuedPod, QueueState, SchedulingQueue
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.json_types import JsonObject
-from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
-from dra_spawner.simulator.scheduler_preemption import SchedulerPreemption, resolve
-from dra_spawner.simulator.scheduling import ChosenNode, Failure, SchedulingAttempt, SchedulingQuestion, Unschedulable
+from dra_spawner.simulator.model.pods import DEFAULT_SCHEDULER, Pod
+from dra_spawner.simulator.scheduler.scheduler_preemption import SchedulerPreemption, resolve
+from dra_spawner.simulator.scheduler.scheduling import (
+    ChosenNode,
+    Failure,
+    SchedulingAttempt,
+    SchedulingQuestion,
+    Unschedulable,
+)
 
 __all__ = ["Scheduler"]
 

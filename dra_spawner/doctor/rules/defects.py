@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import name_of, pod_spec
-from dra_spawner.dra.devices import Device
-from dra_spawner.json_types import JsonObject
+from dra_spawner.dra.model.devices import Device
 from dra_spawner.kubernetes_defects import FoundVersion, KubernetesDefect, Meets, Program, defects_of
 from dra_spawner.versions import MinorVersion, kubelet_version, version_text
 

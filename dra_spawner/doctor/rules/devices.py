@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import seconds_of
 from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
-from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
+from dra_spawner.dra.model.devices import Device, PoolId, ResourceSlice
+from dra_spawner.dra.model.same_hardware import pairs_by_node
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.dra.same_hardware import pairs_by_node
-from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.drivers import driver_of_class, drivers_prepare_for, known_driver
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.project_links import where
-from dra_spawner.simulator.device_doubts import MissingDevice, missing_devices
+from dra_spawner.simulator.usage.device_doubts import MissingDevice, missing_devices
 
 __all__ = ["DEVICE_RULES", "device_findings"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
-from dra_spawner.dra.devices import Device
+from dra_spawner.dra.model.devices import Device
 from dra_spawner.profiles.drivers import driver_of_class, known_drivers
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.project_links import where
 
 __all__ = ["TROUBLE_RULES", "trouble_findings"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
-from dra_spawner.project_links import where
 
 __all__ = ["NEIGHBOURS", "NEIGHBOUR_RULES", "neighbour_findings"]
 

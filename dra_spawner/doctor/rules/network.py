@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.network_policies import Peer, closing_policies
 from dra_spawner.doctor.objects import component_of, is_ours, labels_of, name_of
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["NETWORK_RULES", "network_findings"]
 

@@ -7,6 +7,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import seconds_of, written_at
@@ -18,8 +20,6 @@ from dra_spawner.doctor.objects import (
     pod_spec,
     service_deployment,
 )
-from dra_spawner.json_types import JsonObject
-from dra_spawner.project_links import where
 
 __all__ = ["PATH_RULES", "path_findings"]
 

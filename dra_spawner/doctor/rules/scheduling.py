@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import (
@@ -17,7 +18,6 @@ from dra_spawner.doctor.objects import (
     pod_spec,
     tolerates,
 )
-from dra_spawner.json_types import JsonObject
 from dra_spawner.versions import KUBERNETES
 
 __all__ = ["SCHEDULING_RULES", "scheduling_findings"]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts, of_users
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import component_of, labels_of, name_of
-from dra_spawner.project_links import where
 
 __all__ = ["SETTING_RULES", "doubled_settings", "setting_findings"]
 

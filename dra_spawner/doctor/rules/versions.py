@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import chart_of, hub_deployment, name_of, version_of
-from dra_spawner.project_links import where
 from dra_spawner.versions import KUBERNETES, Z2JH, kubelet_version, package_problems, version_text
 
 __all__ = ["VERSION_RULES", "version_findings"]

@@ -7,7 +7,6 @@ takes too much time or memory is given up (:class:`CelBudgetExceeded`): a verdic
 
 from __future__ import annotations
 
-from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.cel.errors import (
     CelBudgetExceeded,
     CelCompileError,
@@ -16,9 +15,10 @@ from dra_spawner.dra.cel.errors import (
     CelTooComplexError,
     CelUnsupportedError,
 )
-from dra_spawner.dra.cel.literals import cel_string_literal
+from dra_spawner.dra.cel.evaluation.device import CelDevice
 from dra_spawner.dra.cel.selector import MAX_EXPRESSION_BYTES, Selector, compile_selector
 from dra_spawner.dra.cel.semver import Semver, SemverError
+from dra_spawner.dra.cel.syntax.literals import cel_string_literal
 
 __all__ = [
     "MAX_EXPRESSION_BYTES",

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Never
 
-from dra_spawner.dra.cel import kubernetes_functions, list_functions, standard_functions, string_functions
 from dra_spawner.dra.cel.cel_types import (
     ANY,
     BOOL,
@@ -30,10 +29,11 @@ from dra_spawner.dra.cel.cel_types import (
     type_of,
 )
 from dra_spawner.dra.cel.errors import CelUnsupportedError
-from dra_spawner.dra.cel.functions import FUNCTIONS, Overload
-from dra_spawner.dra.cel.kubernetes_functions import UNSUPPORTED
-from dra_spawner.dra.cel.lexer import position_error
-from dra_spawner.dra.cel.nodes import (
+from dra_spawner.dra.cel.library import kubernetes_functions, list_functions, standard_functions, string_functions
+from dra_spawner.dra.cel.library.functions import FUNCTIONS, Overload
+from dra_spawner.dra.cel.library.kubernetes_functions import UNSUPPORTED
+from dra_spawner.dra.cel.syntax.lexer import position_error
+from dra_spawner.dra.cel.syntax.nodes import (
     Bind,
     Call,
     Fold,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dra_spawner.dra.cel.cel_types import ANY, BOOL, DYN
 from dra_spawner.dra.cel.checker import check
-from dra_spawner.dra.cel.compiler import Program, compile_checked
-from dra_spawner.dra.cel.cost import COST_LIMIT
 from dra_spawner.dra.cel.errors import CelCompileError, CelTooComplexError
-from dra_spawner.dra.cel.estimate import estimate_cost
-from dra_spawner.dra.cel.parser import parse
+from dra_spawner.dra.cel.estimation.estimate import estimate_cost
+from dra_spawner.dra.cel.evaluation.compiler import Program, compile_checked
+from dra_spawner.dra.cel.library.cost import COST_LIMIT
+from dra_spawner.dra.cel.syntax.parser import parse
 from dra_spawner.dra.cel.validators import validate
 
 __all__ = ["compile_program"]

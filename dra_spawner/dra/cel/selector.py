@@ -9,19 +9,19 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from dra_spawner.dra.cel.budget import MAX_STEPS
-from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.cel.errors import (
     CelBudgetExceeded,
     CelCompileError,
     CelRuntimeError,
     CelUnsupportedError,
 )
+from dra_spawner.dra.cel.evaluation.budget import MAX_STEPS
+from dra_spawner.dra.cel.evaluation.device import CelDevice
 from dra_spawner.dra.cel.values import type_name
 
 if TYPE_CHECKING:
-    from dra_spawner.dra.cel.closures import Locals
-    from dra_spawner.dra.cel.compiler import Program
+    from dra_spawner.dra.cel.evaluation.closures import Locals
+    from dra_spawner.dra.cel.evaluation.compiler import Program
 
 __all__ = ["MAX_EXPRESSION_BYTES", "Selector", "compile_selector"]
 

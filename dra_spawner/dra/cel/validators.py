@@ -7,10 +7,10 @@ from typing import Never
 from dra_spawner.dra.cel.cel_types import ANY, CelType
 from dra_spawner.dra.cel.checker import Checked
 from dra_spawner.dra.cel.errors import CelBudgetExceeded, CelUnsupportedError, EvaluationError
-from dra_spawner.dra.cel.formatting import ALLOWED, complaint, parse_format
-from dra_spawner.dra.cel.lexer import position_error
-from dra_spawner.dra.cel.nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
-from dra_spawner.dra.cel.regular_expressions import compile_pattern
+from dra_spawner.dra.cel.library.formatting import ALLOWED, complaint, parse_format
+from dra_spawner.dra.cel.library.regular_expressions import compile_pattern
+from dra_spawner.dra.cel.syntax.lexer import position_error
+from dra_spawner.dra.cel.syntax.nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
 
 __all__ = ["validate"]
 

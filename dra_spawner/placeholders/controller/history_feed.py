@@ -15,17 +15,17 @@ from dra_spawner.history.decision_log import Decision, DecisionLog, NumberedDeci
 from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
 from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.kube.pod_ends import DISRUPTION, end_sentence, unannounced_end
-from dra_spawner.placeholders.controller.decision_words import REFUSAL
-from dra_spawner.placeholders.controller.launch_waits import BoundServer, LaunchOutcome
-from dra_spawner.placeholders.controller.node_lead_times import LeadPhase, ReachedPhase
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.records.decision_words import REFUSAL
+from dra_spawner.placeholders.controller.records.launch_waits import BoundServer, LaunchOutcome
+from dra_spawner.placeholders.controller.records.node_lead_times import LeadPhase, ReachedPhase
 from dra_spawner.placeholders.planner.actions import LabelPod, ReservePlaceholder
-from dra_spawner.placeholders.planner.choice_names import profile_of
+from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.placeholders.planner.decide import Decisions
-from dra_spawner.placeholders.planner.view import age
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind, Knowledge
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.planner.targets.choice_names import profile_of
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
+from dra_spawner.simulator.model.pods import Pod
 
 __all__ = ["HistoryFeed", "RecordSink", "RecordSinks"]
 

@@ -13,47 +13,47 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
 
+from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.api_errors import KubernetesError
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.kube.client.api_errors import KubernetesError
+from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
-from dra_spawner.kube.rights import missing_right
-from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, pending_uids
-from dra_spawner.placeholders.controller.controller_counts import ControllerCounts
-from dra_spawner.placeholders.controller.done_orders import forget_done_orders
-from dra_spawner.placeholders.controller.event_recorder import NODE_NAMESPACE, EventRecorder
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.handover_times import HandoverTimes
-from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
-from dra_spawner.placeholders.controller.node_ceilings import NodeCeilings
-from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
-from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
-from dra_spawner.placeholders.controller.reservation_log import ReservationLog
-from dra_spawner.placeholders.controller.reservations import OnHold, Reservations, ReservedPlacement
-from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
-from dra_spawner.placeholders.controller.server_namespaces import ServerNamespaces
-from dra_spawner.placeholders.controller.session_records import SessionRecords
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.controller.settings_store import SettingsStore
-from dra_spawner.placeholders.controller.shapes_source import ShapesSource
-from dra_spawner.placeholders.controller.steady_clock import SteadyClock
-from dra_spawner.placeholders.controller.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
-from dra_spawner.placeholders.planner.choice_names import find_choice
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
+from dra_spawner.placeholders.controller.records.controller_counts import ControllerCounts
+from dra_spawner.placeholders.controller.records.event_recorder import NODE_NAMESPACE, EventRecorder
+from dra_spawner.placeholders.controller.records.handover_times import HandoverTimes
+from dra_spawner.placeholders.controller.records.launch_waits import LaunchWaits
+from dra_spawner.placeholders.controller.records.node_lead_times import NodeLeadTimes
+from dra_spawner.placeholders.controller.records.session_records import SessionRecords
+from dra_spawner.placeholders.controller.round.cluster_limits import ClusterLimits, pending_uids
+from dra_spawner.placeholders.controller.round.executor import ActionExecutor
+from dra_spawner.placeholders.controller.round.reconciler import Reconciler, ReconcilerTimes
+from dra_spawner.placeholders.controller.round.reservation_log import ReservationLog
+from dra_spawner.placeholders.controller.round.reservations import OnHold, Reservations, ReservedPlacement
+from dra_spawner.placeholders.controller.round.steady_clock import SteadyClock
+from dra_spawner.placeholders.controller.sources.done_orders import forget_done_orders
+from dra_spawner.placeholders.controller.sources.node_ceilings import NodeCeilings
+from dra_spawner.placeholders.controller.sources.server_namespaces import ServerNamespaces
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore
+from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
+from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
+from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
+from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeholder, View
 from dra_spawner.placeholders.planner.decide import Decisions
-from dra_spawner.placeholders.planner.operator_settings import MAX_ORDERS, OperatorSettings, StoredOrder
-from dra_spawner.placeholders.planner.orders import RefusedOrder, ordered_placeholder
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
-from dra_spawner.placeholders.planner.quotas import Quota
-from dra_spawner.placeholders.planner.search_ledger import SearchLedger
-from dra_spawner.placeholders.planner.shape_definition import DefinitionError, read_definition
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import AwaitedServer, Placeholder, View
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.decisions.orders import RefusedOrder, ordered_placeholder
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.operator_settings import MAX_ORDERS, OperatorSettings, StoredOrder
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, read_definition
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.scale_ahead.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
+from dra_spawner.simulator.model.claims import ObjectKey
 
 __all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
 

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import ClassVar, Final, get_args
 
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, ActionKind, Cause, PlaceholderState, after
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.pods import Pod
 
 
 class Hold(StrEnum):

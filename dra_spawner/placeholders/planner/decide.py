@@ -7,26 +7,30 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.broken_placeholders import decide_broken
-from dra_spawner.placeholders.planner.draining import decide_drained, decide_draining
-from dra_spawner.placeholders.planner.handover import decide_handovers, decide_unused_reservations
-from dra_spawner.placeholders.planner.lost_placeholders import has_failed
-from dra_spawner.placeholders.planner.orders import decide_orders
-from dra_spawner.placeholders.planner.outdated_shapes import decide_outdated
-from dra_spawner.placeholders.planner.planner_state import PlannerState
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.preemption import decide_preemptions
-from dra_spawner.placeholders.planner.preemption_for_others import decide_preemptions_for_others
-from dra_spawner.placeholders.planner.quota_preemption import decide_quota_preemption, remember_ended
-from dra_spawner.placeholders.planner.readiness import decide_readiness
-from dra_spawner.placeholders.planner.rebalancing import decide_attraction, decide_rebalancing, should_rebalance
-from dra_spawner.placeholders.planner.replicas import decide_numbers
+from dra_spawner.placeholders.planner.amounts.lost_placeholders import has_failed
+from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
+from dra_spawner.placeholders.planner.cluster.undecided import Unknown
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.decisions.broken_placeholders import decide_broken
+from dra_spawner.placeholders.planner.decisions.draining import decide_drained, decide_draining
+from dra_spawner.placeholders.planner.decisions.handover import decide_handovers, decide_unused_reservations
+from dra_spawner.placeholders.planner.decisions.orders import decide_orders
+from dra_spawner.placeholders.planner.decisions.outdated_shapes import decide_outdated
+from dra_spawner.placeholders.planner.decisions.preemption import decide_preemptions
+from dra_spawner.placeholders.planner.decisions.preemption_for_others import decide_preemptions_for_others
+from dra_spawner.placeholders.planner.decisions.quota_preemption import decide_quota_preemption, remember_ended
+from dra_spawner.placeholders.planner.decisions.readiness import decide_readiness
+from dra_spawner.placeholders.planner.decisions.rebalancing import (
+    decide_attraction,
+    decide_rebalancing,
+    should_rebalance,
+)
+from dra_spawner.placeholders.planner.decisions.replicas import decide_numbers
+from dra_spawner.placeholders.planner.decisions.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.round import Decision, Denial, PendingUser, Round
-from dra_spawner.placeholders.planner.safeguards import safeguard_of
-from dra_spawner.placeholders.planner.token_bucket import Tokens
-from dra_spawner.placeholders.planner.undecided import Unknown
-from dra_spawner.placeholders.planner.view import View
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+from dra_spawner.simulator.model.claims import ObjectKey
 
 __all__ = ["DECISIONS", "Decisions", "decide"]
 

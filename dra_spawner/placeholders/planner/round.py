@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.planner_state import PlannerState
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.undecided import Unknown
-from dra_spawner.placeholders.planner.view import View
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
+from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster.undecided import Unknown
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.simulator.model.claims import ObjectKey
 
 __all__ = ["Decision", "Denial", "DenialCause", "PendingServers", "PendingUser", "Round"]
 

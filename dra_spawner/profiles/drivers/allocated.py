@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dra_spawner.dra.devices import AttributeKind, Device, PoolId, ResourceSlice
-from dra_spawner.json_types import JsonObject
-from dra_spawner.profiles.claims import DeviceClaim
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.devices import AttributeKind, Device, PoolId, ResourceSlice
+from dra_spawner.profiles.compiler.claims import DeviceClaim
 from dra_spawner.profiles.drivers.asked import AskedRequest, asked_claim
 from dra_spawner.profiles.drivers.published import Published, own_attribute
 from dra_spawner.profiles.drivers.registry import known_driver

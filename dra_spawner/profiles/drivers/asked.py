@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.profiles.choices import TRAIT, Choice
-from dra_spawner.profiles.claims import DeviceClaim, DeviceRequest
-from dra_spawner.profiles.properties import PROPERTIES
-from dra_spawner.profiles.vlan_attachments import vlan_configs
+from dra_spawner.profiles.compiler.claims import DeviceClaim, DeviceRequest
+from dra_spawner.profiles.compiler.vlan_attachments import vlan_configs
+from dra_spawner.profiles.syntax.properties import PROPERTIES
 
 
 @dataclass(frozen=True, slots=True)

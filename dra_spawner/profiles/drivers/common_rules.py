@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dra_spawner.dra.cel.errors import CelCompileError
-from dra_spawner.dra.cel.references import Collection, referenced_attributes
+from dra_spawner.dra.cel.syntax.references import Collection, referenced_attributes
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
 from dra_spawner.profiles.drivers.driver import Driver, DriverRule, RuleInput

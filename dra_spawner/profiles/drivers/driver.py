@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import Choice
-from dra_spawner.profiles.claims import DeviceClaim
+from dra_spawner.profiles.compiler.claims import DeviceClaim
 from dra_spawner.profiles.drivers.asked import (
     AskedClaim,
     AskedConfig,
@@ -30,7 +30,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
 )
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level, LintRule
-from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.syntax.problems import Problem, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dra_spawner.dra.claim_sizes import is_size
+from dra_spawner.dra.model.claim_sizes import is_size
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.profiles.problems import Problem, shown
-from dra_spawner.profiles.rules import ValueRule
+from dra_spawner.profiles.syntax.problems import Problem, shown
+from dra_spawner.profiles.syntax.rules import ValueRule
 
 #: Text with a variable in it is filled in for each user; it is not known yet what it will be.
 _VARIABLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.]*\}")

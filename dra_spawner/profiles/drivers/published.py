@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
-from dra_spawner.dra.devices import Attribute, Device, DeviceDescription
-from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.devices import Attribute, Device, DeviceDescription
+from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.profiles.device_kinds import kinds_of
 from dra_spawner.profiles.drivers.asked import AskedRequest
 from dra_spawner.profiles.facts import ClusterFacts

@@ -7,22 +7,22 @@ from functools import cache
 
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.choices import Choice
-from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.profiles.drivers.amd import AMD_GPU
+from dra_spawner.profiles.compiler.claims import DeviceClaim
 from dra_spawner.profiles.drivers.asked import asked_claim
-from dra_spawner.profiles.drivers.cni import CNI
-from dra_spawner.profiles.drivers.cpus import CPUS
-from dra_spawner.profiles.drivers.dranet import DRANET
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
-from dra_spawner.profiles.drivers.example import EXAMPLE_CPU, EXAMPLE_GPU, EXAMPLE_NET
-from dra_spawner.profiles.drivers.hami import HAMI_GPU
 from dra_spawner.profiles.drivers.installed import installed_drivers
-from dra_spawner.profiles.drivers.intel import INTEL_GAUDI, INTEL_GPU, INTEL_QAT
-from dra_spawner.profiles.drivers.nvidia import NVIDIA_GPU
-from dra_spawner.profiles.drivers.nvidia_compute_domain import NVIDIA_COMPUTE_DOMAIN
 from dra_spawner.profiles.drivers.published import published
 from dra_spawner.profiles.drivers.rules import DRIVER_RULES
-from dra_spawner.profiles.drivers.sriov import SRIOV
+from dra_spawner.profiles.drivers.shipped.amd import AMD_GPU
+from dra_spawner.profiles.drivers.shipped.cni import CNI
+from dra_spawner.profiles.drivers.shipped.cpus import CPUS
+from dra_spawner.profiles.drivers.shipped.dranet import DRANET
+from dra_spawner.profiles.drivers.shipped.example import EXAMPLE_CPU, EXAMPLE_GPU, EXAMPLE_NET
+from dra_spawner.profiles.drivers.shipped.hami import HAMI_GPU
+from dra_spawner.profiles.drivers.shipped.intel import INTEL_GAUDI, INTEL_GPU, INTEL_QAT
+from dra_spawner.profiles.drivers.shipped.nvidia import NVIDIA_GPU
+from dra_spawner.profiles.drivers.shipped.nvidia_compute_domain import NVIDIA_COMPUTE_DOMAIN
+from dra_spawner.profiles.drivers.shipped.sriov import SRIOV
 from dra_spawner.profiles.drivers.vocabulary import ShareEnforcement
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, LintRule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dra_spawner.dra.devices import Device
+from dra_spawner.dra.model.devices import Device
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.drivers.asked import AskedRequest
 from dra_spawner.profiles.drivers.driver import Driver

@@ -33,7 +33,7 @@ from dra_spawner.profiles.intel_gas.names import (
     GpuResource,
 )
 from dra_spawner.profiles.intel_gas.pod_changes import changes_for_gas
-from dra_spawner.profiles.problems import Problem, ProfileError
+from dra_spawner.profiles.syntax.problems import Problem, ProfileError
 
 #: The spawner's trait.
 TRAIT = "intel_gas"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.profiles import rules
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, Need
 from dra_spawner.profiles.intel_gas.names import CardPolicy, CardScheduler, GpuResource, Hierarchy
-from dra_spawner.profiles.keys import Key, Keys, schema_of_keys
-from dra_spawner.profiles.reading import ValueReader
-from dra_spawner.profiles.rules import ValueRule, either, one_of, text, whole_number
+from dra_spawner.profiles.syntax import rules
+from dra_spawner.profiles.syntax.keys import Key, Keys, schema_of_keys
+from dra_spawner.profiles.syntax.reading import ValueReader
+from dra_spawner.profiles.syntax.rules import ValueRule, either, one_of, text, whole_number
 
 #: The container in which KubeSpawner starts the notebook server.
 NOTEBOOK = "notebook"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from dra_spawner import names
 from dra_spawner.profiles.findings import Finding, Level
-from dra_spawner.profiles.keys import MAX_ALTERNATIVES
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
+from dra_spawner.profiles.syntax.keys import MAX_ALTERNATIVES
 
 __all__ = ["admin_findings", "alternative_findings", "config_findings"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from dra_spawner.dra.consumable_capacity import Share, ShareError, ShareRefused, consumes_too_little, shortage
-from dra_spawner.dra.devices import Device
+from dra_spawner.dra.model.consumable_capacity import Share, ShareError, ShareRefused, consumes_too_little, shortage
+from dra_spawner.dra.model.devices import Device
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from dra_spawner.dra.claims import AllocationMode
+from dra_spawner.dra.model.claims import AllocationMode
 from dra_spawner.kubernetes_defects import FoundVersion, KubernetesDefect, Meets, Program, defects_of
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.findings import Finding

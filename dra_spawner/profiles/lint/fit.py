@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from dra_spawner.dra.allocator import DoesNotFit
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.allocation.allocator import DoesNotFit
+from dra_spawner.dra.allocation.reasons import NoFitReason, RefusalKind, shortest
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.dra.claims import AllocationMode, ResourceClaim
-from dra_spawner.dra.consumable_capacity import Share, shortage
-from dra_spawner.dra.devices import Device
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
-from dra_spawner.json_types import JsonObject
+from dra_spawner.dra.model.claims import AllocationMode, ResourceClaim
+from dra_spawner.dra.model.consumable_capacity import Share, shortage
+from dra_spawner.dra.model.devices import Device
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules

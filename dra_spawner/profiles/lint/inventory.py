@@ -8,23 +8,23 @@ from functools import cached_property
 from itertools import count
 from typing import Final
 
-from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.allocation.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.allocation.constraints import find_attribute
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.dra.claims import DeviceClass, ResourceClaim
-from dra_spawner.dra.constraints import find_attribute
-from dra_spawner.dra.consumable_capacity import Share, ShareError, ShareRefused, share_of
-from dra_spawner.dra.devices import Attribute, Device, DeviceId
-from dra_spawner.dra.node_selector import NodeSelectorError
-from dra_spawner.dra.objects import Node, ObjectError
-from dra_spawner.dra.pools import SliceIndex, gather_pools
+from dra_spawner.dra.model.claims import DeviceClass, ResourceClaim
+from dra_spawner.dra.model.consumable_capacity import Share, ShareError, ShareRefused, share_of
+from dra_spawner.dra.model.devices import Attribute, Device, DeviceId
+from dra_spawner.dra.model.node_selector import NodeSelectorError
+from dra_spawner.dra.model.objects import Node, ObjectError
+from dra_spawner.dra.model.pools import SliceIndex, gather_pools
+from dra_spawner.dra.model.same_hardware import SameHardware, pairs_by_node
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.dra.same_hardware import SameHardware, pairs_by_node
-from dra_spawner.json_types import JsonObject
 from dra_spawner.kubernetes_defects import FoundVersion
 from dra_spawner.profiles.device_kinds import Candidates, kinds_of
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.simulator.device_state import DeviceState, Verdicts
-from dra_spawner.simulator.search_limits import CommonBudget
+from dra_spawner.simulator.devices.device_state import DeviceState, Verdicts
+from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.versions import kubelet_version
 
 __all__ = ["Inventory"]

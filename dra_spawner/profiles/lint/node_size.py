@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.quantity import Quantity, QuantityError
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["lacking", "requested"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dra_spawner.dra.claims import ResourceClaim
+from dra_spawner.dra.model.claims import ResourceClaim
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.drivers.registry import driver_findings
 from dra_spawner.profiles.facts import ClusterFacts
@@ -21,9 +21,9 @@ from dra_spawner.profiles.lint.fit import extended_findings, fit_findings, unsel
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.selectors import selector_findings
 from dra_spawner.profiles.lint.sharing import meeting_findings
+from dra_spawner.profiles.lint.vlan_findings import vlan_findings
 from dra_spawner.profiles.lint.wants import WantedClaim, wanted_claims
-from dra_spawner.profiles.problems import Problem
-from dra_spawner.profiles.vlan_findings import vlan_findings
+from dra_spawner.profiles.syntax.problems import Problem
 
 __all__ = ["CheckReport", "CheckedChoice", "check_choice", "check_choices", "problem_finding"]
 

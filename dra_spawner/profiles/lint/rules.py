@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
+from dra_spawner.common.project_links import where
 from dra_spawner.profiles.drivers.registry import driver_rules
 from dra_spawner.profiles.findings import Level, LintRule, rules_of
 from dra_spawner.profiles.intel_gas.rules import INTEL_GAS_RULES
 from dra_spawner.profiles.lint.hub_rules import HUB_RULES
-from dra_spawner.profiles.vlan_findings import VLAN_RULES
-from dra_spawner.project_links import where
+from dra_spawner.profiles.lint.vlan_findings import VLAN_RULES
 
 __all__ = ["RULES", "all_rules", "unknown_rules"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Container, Iterator
 
-from dra_spawner.dra.cel.references import Collection, Reference, qualified_keys, referenced_attributes
-from dra_spawner.dra.devices import Device
+from dra_spawner.dra.allocation.selectors import SelectorFailure
+from dra_spawner.dra.cel.syntax.references import Collection, Reference, qualified_keys, referenced_attributes
 from dra_spawner.dra.errors import FatalReason
-from dra_spawner.dra.selectors import SelectorFailure
+from dra_spawner.dra.model.devices import Device
 from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dra_spawner.dra.consumable_capacity import Share
-from dra_spawner.dra.devices import Device, DeviceId
+from dra_spawner.dra.model.consumable_capacity import Share
+from dra_spawner.dra.model.devices import Device, DeviceId
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.drivers.registry import known_driver
 from dra_spawner.profiles.findings import Finding

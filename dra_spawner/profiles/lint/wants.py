@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.dra.claims import DeviceConstraint, DeviceRequest, RequestAlternative, ResourceClaim
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.claims import DeviceConstraint, DeviceRequest, RequestAlternative, ResourceClaim
 from dra_spawner.profiles.choices import TRAIT, Choice
-from dra_spawner.profiles.properties import PROPERTIES
+from dra_spawner.profiles.syntax.properties import PROPERTIES
 
 __all__ = ["Want", "WantedClaim", "wanted_claims"]
 

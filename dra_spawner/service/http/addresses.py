@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-from dra_spawner.service.http.authentication import SecureHandler
+from dra_spawner.service.http.requests.authentication import SecureHandler
 
 __all__ = ["Address", "parameters_of", "pattern_of"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from dra_spawner.service.http.addresses import Address
-from dra_spawner.service.http.endpoints import METHODS, Access, Endpoint, endpoints_of
+from dra_spawner.service.http.requests.endpoints import METHODS, Access, Endpoint, endpoints_of
 
 __all__ = ["ALLOWED", "CALLERS", "caller_table", "refusal"]
 

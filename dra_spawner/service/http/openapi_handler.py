@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dra_spawner.service.http.authentication import ApiHandler
-from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.openapi import openapi_document
+from dra_spawner.service.http.requests.authentication import ApiHandler
+from dra_spawner.service.http.requests.endpoints import Access, endpoint
 
 __all__ = ["OpenApiHandler"]
 

@@ -9,30 +9,30 @@ from typing import Any
 from tornado.web import Application, StaticFileHandler, URLSpec
 
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import (
+from dra_spawner.service.http.addresses import Address, pattern_of
+from dra_spawner.service.http.api import (
     handlers,
     order_handlers,
     pending_handlers,
     placeholder_handlers,
     setting_handlers,
-    steering_pages,
 )
-from dra_spawner.service.http.addresses import Address, pattern_of
-from dra_spawner.service.http.authentication import CallbackHandler
-from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
-from dra_spawner.service.http.doctor_handlers import DoctorHandler, DoctorPage
-from dra_spawner.service.http.event_handler import EventsHandler
-from dra_spawner.service.http.forecast_handler import ForecastsHandler
-from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
-from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
-from dra_spawner.service.http.node_summary_handler import NodeSummariesHandler
-from dra_spawner.service.http.nodes_page import NodesPage
+from dra_spawner.service.http.api.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
+from dra_spawner.service.http.api.doctor_handlers import DoctorHandler, DoctorPage
+from dra_spawner.service.http.api.event_handler import EventsHandler
+from dra_spawner.service.http.api.forecast_handler import ForecastsHandler
+from dra_spawner.service.http.api.miss_report_handlers import MissesHandler, MissReportPage
+from dra_spawner.service.http.api.node_summary_handler import NodeSummariesHandler
+from dra_spawner.service.http.api.placement_handler import PlacementsHandler
+from dra_spawner.service.http.api.rehearsal_handler import RehearsalsHandler
+from dra_spawner.service.http.api.resume_handler import ResumeHandler
+from dra_spawner.service.http.api.what_if_handler import WhatIfHandler
 from dra_spawner.service.http.openapi_handler import OpenApiHandler
-from dra_spawner.service.http.placement_handler import PlacementsHandler
-from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
-from dra_spawner.service.http.resume_handler import ResumeHandler
-from dra_spawner.service.http.timeline_handler import TimelineHandler, TimelinePage
-from dra_spawner.service.http.what_if_handler import WhatIfHandler
+from dra_spawner.service.http.pages import steering_pages
+from dra_spawner.service.http.pages.nodes_page import NodesPage
+from dra_spawner.service.http.pages.timeline_handler import TimelineHandler, TimelinePage
+from dra_spawner.service.http.requests.authentication import CallbackHandler
+from dra_spawner.service.http.requests.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["ADDRESSES", "web_application"]

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.service.rehearsed_entries import RehearsedEntries
+from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
 
 __all__ = ["register_calendars"]
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.placeholders.controller.scale_ahead import ScaleAhead
+from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead
 
 __all__ = ["register_demand"]
 

@@ -10,12 +10,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller.availability import PlaceholderCounts, count_placeholders
+from dra_spawner.placeholders.controller.answers.availability import PlaceholderCounts, count_placeholders
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
-from dra_spawner.placeholders.planner.choice_names import is_combination
-from dra_spawner.placeholders.planner.view import View, age, reservation_of
+from dra_spawner.placeholders.planner.cluster.view import View, age, reservation_of
+from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 
 __all__ = ["register_placeholders"]
 

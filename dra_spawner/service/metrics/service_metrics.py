@@ -9,10 +9,10 @@ from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra_spawner.common.owned_tasks import TASK_FAILURES
 from dra_spawner.kube.informers import InformerStatus
-from dra_spawner.owned_tasks import TASK_FAILURES
 from dra_spawner.service.context import Role, ServiceContext
-from dra_spawner.service.node_figures import ClassFigures
+from dra_spawner.service.figures.node_figures import ClassFigures
 
 __all__ = ["register"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Histogram
 
 from dra_spawner import names
-from dra_spawner.placeholders.controller.launch_waits import BoundServer
-from dra_spawner.placeholders.controller.node_lead_times import ReachedPhase
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.planner.choice_names import is_combination, profile_of
+from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
+from dra_spawner.placeholders.controller.records.node_lead_times import ReachedPhase
+from dra_spawner.placeholders.planner.targets.choice_names import is_combination, profile_of
 
 __all__ = ["register_times"]
 

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.placeholders.controller.wait_calibration import EstimateOutcome, WaitCalibration
+from dra_spawner.placeholders.controller.answers.wait_calibration import EstimateOutcome, WaitCalibration
 
 __all__ = ["register_waits"]
 

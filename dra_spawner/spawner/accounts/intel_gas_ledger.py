@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
@@ -31,9 +31,9 @@ from dra_spawner.profiles.intel_gas.pods import (
     pod_key,
     rebuild,
 )
-from dra_spawner.simulator.suitable_nodes import SuitableNodes
-from dra_spawner.spawner.hub_wide import hub_wide, run_once
-from dra_spawner.spawner.own_namespaces import own_namespaces
+from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, run_once
+from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 
 #: Maximum age in seconds of data that several starts share.
 _PODS_SECONDS = 1.0

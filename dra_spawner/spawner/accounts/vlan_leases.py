@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.profiles.vlan_policy import VlanPolicy
-from dra_spawner.profiles.vlans import (
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.profiles.compiler.vlan_policy import VlanPolicy
+from dra_spawner.profiles.compiler.vlans import (
     Leases,
     LeasesCorrupt,
     VlanAssignment,
@@ -33,8 +33,8 @@ from dra_spawner.profiles.vlans import (
     reconcile,
     release,
 )
-from dra_spawner.spawner.hub_wide import hub_wide
-from dra_spawner.spawner.own_namespaces import own_namespaces
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
+from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 
 #: Maximum tries of a change.
 MAX_TRIES = 12

@@ -21,7 +21,7 @@ import aiohttp
 
 from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
-from dra_spawner.spawner.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
 
 __all__ = ["AvailabilityClient", "AvailabilityView", "availability_client"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dra_spawner.placeholders.planner.choice_names import choice_name, options_of, profile_of
+from dra_spawner.placeholders.planner.targets.choice_names import choice_name, options_of, profile_of
 
 __all__ = ["FormChoices", "FormOption", "form_choices"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader
 from markupsafe import Markup
 
-from dra_spawner.placeholders.planner.choice_names import choice_name
+from dra_spawner.placeholders.planner.targets.choice_names import choice_name
 from dra_spawner.spawner.availability.client import AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormOption, form_choices
 

@@ -18,8 +18,8 @@ from tornado.web import HTTPError
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormChoices
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
-from dra_spawner.spawner.hub_handlers import QuietHandler
-from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
 
 __all__ = ["AvailabilityHandler", "HasAvailability"]
 

@@ -9,17 +9,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from dra_spawner.common.project_links import where
+from dra_spawner.common.thread_turns import ThreadTurns
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.drivers import names_of_fixed_claims
 from dra_spawner.profiles.facts import ClusterFacts, has_cloud_nodes, published_drivers
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices, never_text
-from dra_spawner.project_links import where
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
-from dra_spawner.thread_turns import ThreadTurns
 
 __all__ = ["CheckedFacts"]
 

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.names import RESOURCE_API
-from dra_spawner.spawner.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["ClaimReader", "claim_reader"]

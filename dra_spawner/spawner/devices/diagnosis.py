@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner import names
-from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError
-from dra_spawner.profiles.extended_resources import of_pod
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.objects import DeviceClass
+from dra_spawner.kube.client.api import KubernetesError
+from dra_spawner.profiles.compiler.extended_resources import of_pod
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
 from dra_spawner.spawner.objects.standing_objects import MAX_PODS_OF_A_CLAIM
 
 if TYPE_CHECKING:
-    from dra_spawner.dra.explanation import Assessment
+    from dra_spawner.dra.allocation.explanation import Assessment
 
 #: Limits of the search for an explanation.
 _EXPLAIN_SECONDS = 3.0
@@ -192,8 +192,8 @@ async def assess_within_limits(
         Whether cordoned nodes are searched, too.
     """
     # Imported here, as most pods wait for nothing: the allocator and its search.
+    from dra_spawner.dra.allocation.explanation import assess
     from dra_spawner.dra.budget import SearchBudget
-    from dra_spawner.dra.explanation import assess
 
     def search() -> Assessment:
         # From here: a busy machine may have no thread for it at once.

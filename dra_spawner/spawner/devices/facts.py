@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.rights import is_granted
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.rights import is_granted
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks, unpublished_devices
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, KnownDevices, readable

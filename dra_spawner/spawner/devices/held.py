@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.names import RESOURCE_API
-from dra_spawner.profiles.sizes import readable_amount
+from dra_spawner.profiles.user_form.sizes import readable_amount
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
-from dra_spawner.simulator.suitable_nodes import SuitableNodes
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits
 from dra_spawner.spawner.devices.held import held_devices
 from dra_spawner.spawner.devices.reader import DeviceReader

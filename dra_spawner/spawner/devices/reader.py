@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from dra_spawner import names
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.discovery import is_absent
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.discovery import is_absent
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.offers import DeviceCatalog
-from dra_spawner.spawner.hub_wide import hub_wide, in_background
+from dra_spawner.profiles.user_form.offers import DeviceCatalog
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["NOW", "DeviceObjects", "DeviceReader", "KnownDevices", "Reading", "decoded", "device_reader", "readable"]

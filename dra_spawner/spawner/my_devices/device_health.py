@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from dra_spawner.dra.claims import Toleration
-from dra_spawner.dra.devices import DeviceId
-from dra_spawner.dra.taints import blocking_taint
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.claims import Toleration
+from dra_spawner.dra.model.devices import DeviceId
+from dra_spawner.dra.model.taints import blocking_taint
 from dra_spawner.spawner.my_devices.published import PublishedDevice
 
 __all__ = ["DeviceHealth", "HealthState", "device_health", "one_line", "reported_names"]

@@ -12,8 +12,8 @@ from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
 from tornado.web import HTTPError
 
-from dra_spawner.kube.api import KubernetesError
-from dra_spawner.spawner.hub_handlers import QuietHandler
+from dra_spawner.kube.client.api import KubernetesError
+from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
 
 __all__ = ["DevicesHandler", "KnowsOwnDevices"]

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.dra.claims import Toleration
-from dra_spawner.dra.decoding import Reader
-from dra_spawner.dra.devices import Device, DeviceId
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.claims import Toleration
+from dra_spawner.dra.model.decoding import Reader
+from dra_spawner.dra.model.devices import Device, DeviceId
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.json_types import JsonObject
+from dra_spawner.profiles.compiler.extended_resources import extended_resource_names
 from dra_spawner.profiles.drivers.allocated import allocated_share
 from dra_spawner.profiles.drivers.published import own_attribute
 from dra_spawner.profiles.drivers.registry import known_driver
-from dra_spawner.profiles.extended_resources import extended_resource_names
-from dra_spawner.profiles.sizes import readable_amount
-from dra_spawner.simulator.device_doubts import withdraws_held_devices
+from dra_spawner.profiles.user_form.sizes import readable_amount
+from dra_spawner.simulator.usage.device_doubts import withdraws_held_devices
 from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_words
 from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line, reported_names
 from dra_spawner.spawner.my_devices.published import PublishedDevice, PublishedDevices

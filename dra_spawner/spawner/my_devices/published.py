@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dra_spawner.dra.devices import Device, DeviceId, PoolId, ResourceSlice
+from dra_spawner.dra.model.devices import Device, DeviceId, PoolId, ResourceSlice
 
 __all__ = ["PublishedDevice", "PublishedDevices"]
 

@@ -6,9 +6,9 @@ import asyncio
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.dra.devices import PoolId, ResourceSlice
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.devices import PoolId, ResourceSlice
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.spawner.devices.held import held_claims
 from dra_spawner.spawner.devices.reader import decoded, readable
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices, is_consumer, own_devices

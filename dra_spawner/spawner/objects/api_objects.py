@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import resource_path
 
 TEMPLATES = "resourceclaimtemplates"
 CLAIMS = "resourceclaims"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 from dra_spawner.spawner.objects.api_objects import (
     CLAIMS,
     COMPANION_LABELS,
@@ -19,7 +20,6 @@ from dra_spawner.spawner.objects.api_objects import (
 )
 from dra_spawner.spawner.objects.standing_objects import remove_if_unused, remove_users, users_of
 from dra_spawner.spawner.objects.start_objects import adopt
-from dra_spawner.spawner.own_namespaces import own_namespaces
 
 #: apiVersion and plural of a kind.
 Kind = tuple[str, str]

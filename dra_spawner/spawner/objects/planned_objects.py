@@ -8,12 +8,12 @@ from datetime import datetime
 
 from kubespawner.slugs import is_valid_label, safe_slug
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.names import SERVERNAME, SHARED_BY, SHARED_BY_PREFIX, START, USERNAME
 from dra_spawner.profiles import ClaimPlan, template_manifest
-from dra_spawner.profiles.claims import Companion
-from dra_spawner.profiles.standing_claims import Scope, content_digest, scope_of, standing_claim_manifest
+from dra_spawner.profiles.compiler.claims import Companion
+from dra_spawner.profiles.compiler.standing_claims import Scope, content_digest, scope_of, standing_claim_manifest
 from dra_spawner.spawner.objects.api_objects import CLAIMS, COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
 from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.objects.start_objects import StartObjects, new_nonce

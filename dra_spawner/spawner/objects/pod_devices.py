@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dra_spawner.profiles import ClaimPlan
-from dra_spawner.profiles.extended_resources import extended_resource_names
+from dra_spawner.profiles.compiler.extended_resources import extended_resource_names
 
 _CRASHES_ENOUGH = 3
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS, ApiObject
 
 #: Maximum number of pods that share a claim (``ResourceClaimReservedForMaxSize``).

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from dra_spawner import names
-from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, wrong_sizes
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.claim_sizes import SIZE_ALLOWED, wrong_sizes
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.spawner.objects.api_objects import CLAIMS, TEMPLATES, ApiObject
 from dra_spawner.spawner.objects.standing_objects import ForeignObject, StandingObject, add_user, remove_users

@@ -10,9 +10,9 @@ from typing import Any
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
-from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.placeholders.planner.targets.node_conditions import requiring_readiness
+from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 
 __all__ = [

@@ -16,8 +16,8 @@ from typing import Any, Final
 import aiohttp
 from jupyterhub.utils import url_path_join
 
+from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
-from dra_spawner.spawner.running_hub import running_hub
 
 __all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub"]
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.node_conditions import refusing_drained_nodes
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.placeholders.planner.targets.node_conditions import refusing_drained_nodes
 from dra_spawner.profiles import ClaimPlan, compile_claims
-from dra_spawner.profiles.claim_templates import claim_variables, expand_claims
-from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.profiles.extended_resources import EXTENDED_TRAITS
-from dra_spawner.profiles.templates import Values
-from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS
+from dra_spawner.profiles.compiler.claim_templates import claim_variables, expand_claims
+from dra_spawner.profiles.compiler.claims import DeviceClaim
+from dra_spawner.profiles.compiler.extended_resources import EXTENDED_TRAITS
+from dra_spawner.profiles.syntax.templates import Values
+from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.placement.service import is_configured
+from dra_spawner.spawner.progress.start_messages import StartMessages
 from dra_spawner.spawner.settings import SpawnerSettings
-from dra_spawner.spawner.start_messages import StartMessages
 
 __all__ = ["Attempt", "CreationOutcome", "FailedPod", "OptionalDevicesUnavailable", "Retry", "Step"]
 

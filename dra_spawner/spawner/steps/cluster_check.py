@@ -1,4 +1,4 @@
-"""Step: refuse a choice that can never work on this cluster. `dra_spawner.spawner.profile_check` begins the checks."""
+"""Step: refuse a choice that can never work on this cluster. `dra_spawner.spawner.hub_start.profile_check` begins the checks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner.profiles.choices import TRAIT, Choice, Layer
-from dra_spawner.profiles.claim_templates import FROM_VLANS, expand_claims
-from dra_spawner.profiles.optional_devices import without_optional
-from dra_spawner.profiles.templates import SAMPLE_VALUES
-from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS, expand_claims
+from dra_spawner.profiles.compiler.optional_devices import without_optional
+from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES
+from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, Step

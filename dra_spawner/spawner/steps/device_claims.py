@@ -10,9 +10,9 @@ from typing import Any
 from kubespawner.slugs import is_valid_label, safe_slug
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles import ProfileError
-from dra_spawner.profiles.standing_claims import is_for_groups
+from dra_spawner.profiles.compiler.standing_claims import is_for_groups
 from dra_spawner.spawner.clean_up import begin_removal, companion_kinds, remove
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects

@@ -27,7 +27,7 @@ from dra_spawner.profiles.intel_gas import (
 )
 from dra_spawner.profiles.intel_gas.names import HIERARCHY_ENV
 from dra_spawner.profiles.intel_gas.pods import pod_key
-from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.profiles.syntax.problems import ProfileError
 from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger, LedgerUnavailable, NoCards, ledger_of
 from dra_spawner.spawner.spawn_refusal import refusal_of_profile, wrong_profile
 from dra_spawner.spawner.steps.attempt import Attempt, Step

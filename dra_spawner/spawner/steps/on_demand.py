@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dra_spawner import names
-from dra_spawner.profiles.claim_templates import FROM_VLANS
+from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.steps.attempt import Attempt, Step
 

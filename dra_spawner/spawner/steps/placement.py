@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.preparation import PreparedFor, prepared_for
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.shapes import Shape, definition_of
+from dra_spawner.placeholders.planner.targets.shapes import Shape, definition_of
 from dra_spawner.spawner.clean_up import remove
 from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects
 from dra_spawner.spawner.placement.answer import PlacementAnswer

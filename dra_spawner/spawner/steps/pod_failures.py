@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
 
 __all__ = ["PodCannotRun", "PodFailure", "PodFailureKind", "PodFailureWatch", "status_failure", "withdrawn"]
 

@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Iterable
 
 from dra_spawner import names
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesError, resource_path
 from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.spawner.devices.claim_reader import claim_reader
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
 from dra_spawner.spawner.devices.held import claim_names, devices_of, place_words
 from dra_spawner.spawner.devices.held_back import gates_of, why_held_back
-from dra_spawner.spawner.hub_wide import in_background
+from dra_spawner.spawner.hub_parts.hub_wide import in_background
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
 from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects

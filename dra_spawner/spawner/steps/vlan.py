@@ -18,15 +18,15 @@ from typing import Any, Final
 from kubespawner.slugs import safe_slug
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.common.project_links import where
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.names import VLANS_CONFIG_MAP
-from dra_spawner.profiles.claim_templates import FROM_VLANS, vlan_numbers
-from dra_spawner.profiles.problems import Problem, ProfileError
-from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
-from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
-from dra_spawner.project_links import where
+from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS, vlan_numbers
+from dra_spawner.profiles.compiler.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
+from dra_spawner.profiles.compiler.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
+from dra_spawner.profiles.syntax.problems import Problem, ProfileError
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, vlan_lock
-from dra_spawner.spawner.hub_wide import (
+from dra_spawner.spawner.hub_parts.hub_wide import (
     CLEAN_UP_WAIT_SECONDS,
     in_background,
     retry_until_done,

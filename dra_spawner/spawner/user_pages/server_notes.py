@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, Final
 
-from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.progress.server_record import ServerRecord
 
 __all__ = ["ServerNote", "note_of_server", "server_notes"]
 

@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import quote
 
 from dra_spawner.devcluster.api import resource_types as types
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.api.event_lifetime import LIFETIME, MAX_EVENTS
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.storage.event_lifetime import LIFETIME, MAX_EVENTS
+from dra_spawner.devcluster.api.storage.store import Store
 
 from .fidelity import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Side
 

@@ -13,14 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.http.encoding import to_json
 from dra_spawner.devcluster.api.http.watches import Watch
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS, NAMESPACES
 from dra_spawner.devcluster.api.selectors import object_filter
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.storage.store import Store
 from tests.examples import example_count
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

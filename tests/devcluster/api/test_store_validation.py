@@ -10,7 +10,7 @@ import pytest
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.schema import decode_object, unknown_fields
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from tests.all_of_them import all_of_them
 
 from . import fidelity_cases as cases

@@ -6,7 +6,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import EVENTS, NAMESPACES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.controllers.claim_controller import ClaimController, claim_generate_name
 from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, TurnedClock, claim, pod, template
 

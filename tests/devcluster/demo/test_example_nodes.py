@@ -7,7 +7,7 @@ import pytest
 
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import by_kind
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.demo.example_nodes import (
     DRIVERS_PREPARE_FOR,
     GPU_CLASS,
@@ -22,9 +22,9 @@ from dra_spawner.devcluster.demo.example_nodes import (
     example_objects,
     resource_slices,
 )
-from dra_spawner.dra.allocator import AllocatedState, Allocation, Allocator, DoesNotFit
-from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
-from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.dra.allocation.allocator import AllocatedState, Allocation, Allocator, DoesNotFit
+from dra_spawner.dra.allocation.selectors import SelectorCache
+from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from tests.cluster.under_test import ClusterUnderTest
 from tests.presence import present

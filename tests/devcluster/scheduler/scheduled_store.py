@@ -6,7 +6,7 @@ import itertools
 import random
 
 from dra_spawner.devcluster.api.resource_types import EVENTS, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.controllers.claim_controller import ClaimController
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 from tests.devcluster.cluster_objects import NAMESPACE, TurnedClock, gpu_slice, node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dra_spawner.devcluster.api.resource_types import EVENTS, NODES, PODS, PRIORITYCLASSES
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.scheduler.queue import QueueState
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 from tests.devcluster.cluster_objects import NAMESPACE, TurnedClock, node, pod

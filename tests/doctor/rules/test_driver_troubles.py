@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dra_spawner.doctor.rules.driver_troubles import trouble_findings
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from tests.all_of_them import all_of_them
 from tests.doctor.objects import device_class, gpu, resource_slice, sound
 

@@ -16,8 +16,8 @@ from dra_spawner.dra.cel import (
     compile_selector,
 )
 from dra_spawner.dra.cel.checker import check
-from dra_spawner.dra.cel.compiler import compile_checked
-from dra_spawner.dra.cel.parser import parse
+from dra_spawner.dra.cel.evaluation.compiler import compile_checked
+from dra_spawner.dra.cel.syntax.parser import parse
 from dra_spawner.dra.quantity import Quantity
 from tests.all_of_them import all_of_them
 from tests.dra.cel.devices import FISH

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, cel_string_literal, compile_selector
-from dra_spawner.dra.cel.literals import parse_string
+from dra_spawner.dra.cel.syntax.literals import parse_string
 from tests.all_of_them import all_of_them
 from tests.dra.cel.devices import FISH
 from tests.dra.cel.random_selectors import RandomSelectors

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.node_conditions import refusing_drained_nodes
-from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+from dra_spawner.placeholders.planner.targets.node_conditions import refusing_drained_nodes
+from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
 from dra_spawner.spawner.placement.pod import after_placeholder
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, priority_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dra_spawner.profiles.settings_reader import SettingsError
+from dra_spawner.profiles.syntax.settings_reader import SettingsError
 
 
 def refusal(read: Callable[[Any], object], value: Any) -> str:

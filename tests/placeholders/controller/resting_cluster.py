@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import by_kind
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.placeholder_objects import (
+from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.integration.devices import DRIVER, PRIORITY_CLASS, classes, node_with, priority_class, whole
 from tests.kube.failing_api import FailingApi
 from tests.placeholders.controller.objects import IMAGE, WHOLE, Json, shape, user_pod

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
+from dra_spawner.kube.client.api_errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller import reservations
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
+from dra_spawner.placeholders.controller.round import reservations
+from dra_spawner.placeholders.controller.round.executor import ActionExecutor
+from dra_spawner.placeholders.controller.round.expectations import Expectation, Expectations
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, AddConsumer, DeleteClaim, DeletePlaceholder
-from dra_spawner.placeholders.planner.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape

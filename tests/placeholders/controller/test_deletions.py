@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.expectations import Expectations
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
+from dra_spawner.placeholders.controller.round.executor import ActionExecutor
+from dra_spawner.placeholders.controller.round.expectations import Expectations
 from dra_spawner.placeholders.planner.actions import DeleteClaim
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.view import newest_first
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.cluster.view import newest_first
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings, placeholder_claims
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.round import DenialCause
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import claim_spec, node, prepare, shape

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.placeholders.controller.backoff import Backoff
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.controller.round.backoff import Backoff
+from dra_spawner.placeholders.controller.round.executor import ActionExecutor
+from dra_spawner.placeholders.controller.round.expectations import Expectation, Expectations
+from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
-from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.targets.policy import Policy, Renewal, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import node, shape
 from tests.placeholders.controller.world import at_work

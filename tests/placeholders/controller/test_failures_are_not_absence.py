@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from dra_spawner.kube.cluster_watch import RESOURCES
-from dra_spawner.simulator.cluster_objects import Kind, Knowledge
+from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 from tests.examples import example_count
 from tests.kube.failing_api import Failure
 from tests.placeholders.controller.resting_cluster import PLACEHOLDERS, SERVERS, RestingCluster

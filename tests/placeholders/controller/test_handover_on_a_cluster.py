@@ -12,9 +12,9 @@ from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, FakeContainer
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape, user_pod

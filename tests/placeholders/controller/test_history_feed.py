@@ -13,15 +13,15 @@ from dra_spawner import names
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.decision_words import REFUSAL
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.controller.records.decision_words import REFUSAL
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.placeholders.controller.watched_cluster import START, WatchedCluster
 from tests.service.unstarted_watch import UnstartedWatch
 

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.planner.cluster_index import Namespaces
-from dra_spawner.placeholders.planner.limits import Limit
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.controller.round.executor import ActionExecutor
+from dra_spawner.placeholders.controller.round.reconciler import Reconciler
+from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.targets.limits import Limit
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape

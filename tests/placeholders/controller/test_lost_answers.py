@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.placeholders.controller.backoff import Backoff
-from dra_spawner.placeholders.controller.expectations import Expectations
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.controller.round.backoff import Backoff
+from dra_spawner.placeholders.controller.round.expectations import Expectations
+from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest

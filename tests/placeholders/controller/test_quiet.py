@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole

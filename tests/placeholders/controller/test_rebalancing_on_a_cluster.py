@@ -1,6 +1,6 @@
 """Rebalancing, draining and placements reach the cluster, whose scheduler does as the planner expects.
 
-All other cases are in `tests/placeholders/planner/test_rebalancing.py`.
+All other cases are in `tests/placeholders/planner/decisions/test_rebalancing.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.planner.targets.policy import Grace, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 from dra_spawner.spawner.placement.pod import OriginalPod
 from tests.cluster.under_test import ClusterUnderTest

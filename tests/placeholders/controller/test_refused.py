@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.placeholders.planner.targets.policy import Grace, ReplicaRange
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod

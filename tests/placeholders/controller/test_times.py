@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
-from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
-from dra_spawner.placeholders.planner.cluster_index import Namespaces
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.placeholders.controller.records.launch_waits import LaunchWaits
+from dra_spawner.placeholders.controller.records.node_lead_times import NodeLeadTimes
+from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.placeholders.controller.watched_cluster import START, WatchedCluster
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from dra_spawner import names
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.service.unstarted_watch import UnstartedWatch
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -18,19 +18,19 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import Decision, DecisionLog
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.observed import ObservedObject
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
-from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+from dra_spawner.placeholders.controller.round.executor import ActionExecutor
+from dra_spawner.placeholders.controller.round.reconciler import Reconciler, ReconcilerTimes
+from dra_spawner.placeholders.controller.round.reservations import Reservations
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
 from dra_spawner.profiles.drivers import drivers_prepare_for
-from dra_spawner.service.http.placement_handler import reservation_json
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.service.http.api.placement_handler import reservation_json
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, image_list
 from tests.placeholders.controller.objects import IMAGE, Json, node, user_pod

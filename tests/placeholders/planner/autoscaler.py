@@ -15,9 +15,9 @@ from math import inf
 from typing import Any, Protocol
 
 from dra_spawner import names
-from dra_spawner.simulator.claims import TrackedClaim
-from dra_spawner.simulator.nodes import NodeState
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import TrackedClaim
+from dra_spawner.simulator.model.nodes import NodeState
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.simulator.changes import take_down_node
 

@@ -7,20 +7,20 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
-from dra_spawner.dra.devices import DeviceId
+from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
-from dra_spawner.placeholders.planner.limits import Limit
-from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Renewal, ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import (
+from dra_spawner.placeholders.planner.targets.limits import Limit
+from dra_spawner.placeholders.planner.targets.policy import Budget, Grace, Policy, Renewal, ReplicaRange
+from dra_spawner.placeholders.planner.targets.published_shapes import (
     PublishedShapes,
     policy_with,
     published_config_map,
     read_config_map,
 )
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.placeholders.planner.nonsense_shapes import NONSENSE
 from tests.placeholders.planner.objects import GPU, IMAGE, NAMESPACE, PLAIN, SHARE, gpu_claim, share_claim, user_shape
 from tests.placeholders.planner.world import World

@@ -19,13 +19,13 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
+from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
+from dra_spawner.placeholders.planner.answers.placement import find_placement
 from dra_spawner.placeholders.planner.decide import Decisions
-from dra_spawner.placeholders.planner.placement import find_placement
-from dra_spawner.placeholders.planner.planner_state import PlannerState
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
 from tests.placeholders.planner.objects import NAMESPACE, Json, preferring, share_claim, user_manifest, user_shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 
 
 def node_terms(**expression: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
-from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+from dra_spawner.placeholders.planner.targets.node_conditions import requiring_readiness
+from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
 
 NAMESPACE = "hub"
 IMAGE = "quay.io/jupyter/scipy-notebook:2026"

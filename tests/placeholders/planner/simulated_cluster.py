@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.shapes import shape_of
-from dra_spawner.placeholders.planner.view import reservation_of
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.node_score import best_nodes
-from dra_spawner.simulator.nodes import NodeState
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.planner.cluster.view import reservation_of
+from dra_spawner.placeholders.planner.targets.shapes import shape_of
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.nodes import NodeState
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.scheduler.node_score import best_nodes
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.objects import (
     EXTENDED_RESOURCE,

@@ -10,11 +10,11 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
-from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import is_labelled
+from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.cluster.view import is_labelled
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.examples import example_count
 from tests.placeholders.planner.chaos import Chaos
 from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from dra_spawner.placeholders.planner.policy import Renewal
 from dra_spawner.placeholders.planner.round import DenialCause
+from dra_spawner.placeholders.planner.targets.policy import Renewal
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
 from tests.placeholders.planner.world import World, hub
 

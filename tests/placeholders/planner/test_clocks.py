@@ -8,9 +8,9 @@ from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.placement import find_placement
-from dra_spawner.placeholders.planner.policy import Budget, Policy
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.answers.placement import find_placement
+from dra_spawner.placeholders.planner.targets.policy import Budget, Policy
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.world import World, hub
 

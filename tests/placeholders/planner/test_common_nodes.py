@@ -8,12 +8,12 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import LabelNode
+from dra_spawner.placeholders.planner.amounts.planner_state import TrackedLabel
 from dra_spawner.placeholders.planner.decide import Decisions
-from dra_spawner.placeholders.planner.draining import decide_draining
-from dra_spawner.placeholders.planner.planner_state import TrackedLabel
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.readiness import decide_readiness
+from dra_spawner.placeholders.planner.decisions.draining import decide_draining
+from dra_spawner.placeholders.planner.decisions.readiness import decide_readiness
 from dra_spawner.placeholders.planner.round import Decision, Round
+from dra_spawner.placeholders.planner.targets.policy import Policy
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import HubService, World, hub
 

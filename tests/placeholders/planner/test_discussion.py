@@ -14,8 +14,8 @@ from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.placeholders.planner.objects import PLAIN, preferring
 from tests.placeholders.planner.world import World, hub
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.draining import decide_draining
-from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.decisions.draining import decide_draining
 from dra_spawner.placeholders.planner.round import Round
+from dra_spawner.placeholders.planner.targets.placeholder_objects import placeholder_pod
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.objects import user_manifest, user_shape
 from tests.placeholders.planner.world import SETTINGS, World

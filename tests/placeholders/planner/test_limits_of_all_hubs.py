@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.limits import Limit
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.targets.limits import Limit
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.examples import example_count
 from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim
 from tests.placeholders.planner.world import HubService, World, policy_for, run_together

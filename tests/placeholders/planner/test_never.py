@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
 from tests.placeholders.planner.world import World
 

@@ -10,8 +10,8 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.view import Reservation
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.cluster.view import Reservation
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
 from tests.placeholders.planner.world import hub
 from tests.presence import present

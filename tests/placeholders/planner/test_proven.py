@@ -8,9 +8,9 @@ from itertools import pairwise
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.policy import Renewal
-from dra_spawner.placeholders.planner.view import Placeholder
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.planner.cluster.view import Placeholder
+from dra_spawner.placeholders.planner.targets.policy import Renewal
+from dra_spawner.simulator.model.pods import Pod
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import World, hub
 

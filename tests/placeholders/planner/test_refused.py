@@ -10,11 +10,11 @@ import pytest
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelPod
-from dra_spawner.placeholders.planner.policy import Grace, Policy
-from dra_spawner.placeholders.planner.preemption import NO_CAPACITY
-from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
+from dra_spawner.placeholders.planner.amounts.preemption_backoff import PreemptionRecord
+from dra_spawner.placeholders.planner.decisions.preemption import NO_CAPACITY
 from dra_spawner.placeholders.planner.round import PendingUser
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.placeholders.planner.targets.policy import Grace, Policy
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import World, hub

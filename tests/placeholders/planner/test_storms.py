@@ -9,8 +9,8 @@ import pytest
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
-from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.targets.policy import Policy, Renewal, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
 from tests.placeholders.planner.world import World, hub
 

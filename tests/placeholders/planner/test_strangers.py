@@ -10,25 +10,25 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.observed import ObservedObject
-from dra_spawner.placeholders.controller.pending_shapes import PendingShapes
+from dra_spawner.placeholders.controller.round.pending_shapes import PendingShapes
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner import pod_shapes
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeleteClaim, DeletePlaceholder
-from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
-from dra_spawner.placeholders.planner.handover import is_under_way
-from dra_spawner.placeholders.planner.node_conditions import without_label
-from dra_spawner.placeholders.planner.placeholder_objects import (
+from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.decisions.handover import is_under_way
+from dra_spawner.placeholders.planner.targets import pod_shapes
+from dra_spawner.placeholders.planner.targets.node_conditions import without_label
+from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.shapes import Shape, definition_of, shape_id
-from dra_spawner.placeholders.planner.view import View
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape, definition_of, shape_id
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
+from dra_spawner.simulator.model.pods import Pod
 from tests.placeholders.planner.objects import GPU, IMAGE, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
 from tests.placeholders.planner.world import World, hub, policy_for
 

@@ -30,25 +30,25 @@ from dra_spawner.placeholders.planner.actions import (
     LabelNode,
     LabelPod,
 )
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
+from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
+from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
+from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeholder, Reservation, View
 from dra_spawner.placeholders.planner.decide import Decisions, decide
-from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
-from dra_spawner.placeholders.planner.placeholder_objects import (
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.planner_state import PlannerState
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.quotas import Quota
-from dra_spawner.placeholders.planner.search_ledger import SearchLedger
-from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import AwaitedServer, Placeholder, Reservation, View
+from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.profiles.drivers import drivers_prepare_for
-from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import Kind, Knowledge
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
+from dra_spawner.simulator.model.pods import Pod
 from tests.placeholders.planner.objects import NAMESPACE
 from tests.placeholders.planner.simulated_cluster import START, SimulatedCluster
 from tests.presence import present

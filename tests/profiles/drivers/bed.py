@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.profiles.facts import ClusterFacts
 
 Json = dict[str, Any]

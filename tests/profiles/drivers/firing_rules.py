@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.dra.preparation import PreparedFor
 from tests.profiles.drivers.parameter_cases import function, mps, nvidia, plugin
 from tests.profiles.drivers.rule_cases import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.profiles.findings import Level
 from tests.profiles.drivers.parameter_cases import mps, nvidia, plugin
 

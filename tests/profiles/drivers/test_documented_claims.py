@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.profiles import compile_device_claims
-from dra_spawner.profiles.raw_spec import spec_requests
+from dra_spawner.profiles.syntax.raw_spec import spec_requests
 from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.drivers.beds import FACTS

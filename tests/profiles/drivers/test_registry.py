@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from dra_spawner.dra.devices import Device
-from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.dra.model.devices import Device
+from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.profiles.drivers import driver_findings, driver_of_class, known_driver, known_drivers
 from dra_spawner.profiles.drivers.vocabulary import Presence
 from dra_spawner.profiles.facts import ClusterFacts

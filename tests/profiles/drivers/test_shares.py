@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_spawner.profiles.compiler.language import parse_device_claims
 from dra_spawner.profiles.drivers import Enforcement, driver_of_class, share_enforcements
-from dra_spawner.profiles.language import parse_device_claims
 from tests.all_of_them import all_of_them
 from tests.profiles.drivers.beds import FACTS
 from tests.profiles.drivers.parameter_cases import mps, nvidia

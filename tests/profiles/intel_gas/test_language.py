@@ -9,7 +9,7 @@ from dra_spawner.profiles.intel_gas import GpuRequest, intel_gas_schema, parse_i
 from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Need
 from dra_spawner.profiles.intel_gas.names import CardPolicy, CardScheduler, GpuResource, Hierarchy
-from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.profiles.syntax.problems import ProfileError
 from tests.all_of_them import all_of_them
 
 GIB = 2**30

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
@@ -397,7 +397,7 @@ def test_a_refused_expression_is_a_finding_with_its_column():
 def test_every_rule_is_in_these_tests():
     text = Path(__file__).read_text()
     untested = [rule.name for rule in RULES if f'"{rule.name}"' not in text]
-    # Of the command, see tests/check; and of test_defects.py.
+    # Of the command, see tests/commands/checking; and of test_defects.py.
     assert set(untested) <= {"profile-function", "free-text", "kubernetes-defect"}
 
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import aiohttp
 
-from dra_spawner.service.http.endpoints import endpoints_of
-from dra_spawner.service.http.paging import write_token
+from dra_spawner.service.http.requests.endpoints import endpoints_of
+from dra_spawner.service.http.requests.paging import write_token
 from dra_spawner.service.http.web_application import ADDRESSES
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole

@@ -14,10 +14,11 @@ import pytest
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import handlers, nodes_page
+from dra_spawner.service.http.api import handlers
+from dra_spawner.service.http.pages import nodes_page
 from dra_spawner.service.web_settings import WebSettings, cookie_secret
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.local_server import get
 from tests.service.device_board import some_of_all

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.service.metrics.demand_metrics import register_demand
-from tests.placeholders.controller.following import LEAD, Following, entry
 from tests.placeholders.planner.simulated_cluster import START
+from tests.scale_ahead.controller.following import LEAD, Following, entry
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "service.md").read_text()
 

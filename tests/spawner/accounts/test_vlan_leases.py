@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from dra_spawner import names
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
-from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable
-from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal
+from dra_spawner.kube.client.api_errors import KubernetesError, KubernetesUnavailable
+from dra_spawner.profiles.compiler.vlans import LeasesCorrupt, VlanRefusal
 from dra_spawner.spawner.accounts.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
 from tests.all_of_them import all_of_them
 from tests.examples import example_count

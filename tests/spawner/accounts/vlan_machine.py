@@ -21,11 +21,11 @@ from dra_spawner import names
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
-from dra_spawner.devcluster.api.store import Store
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable, RequestTarget, error_from_status
-from dra_spawner.profiles.vlan_policy import parse_vlan_policy
-from dra_spawner.profiles.vlans import VlanRefused, leases_from_data
+from dra_spawner.devcluster.api.storage.store import Store
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.kube.client.api_errors import KubernetesError, KubernetesUnavailable, RequestTarget, error_from_status
+from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
+from dra_spawner.profiles.compiler.vlans import VlanRefused, leases_from_data
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, vlan_pods
 from tests.presence import present
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.spawner.devices.claim_reader import ClaimReader
 
 ALL = [f"claim-{number}" for number in range(100)]

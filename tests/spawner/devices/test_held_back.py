@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
-from dra_spawner.kube.api_errors import RequestTarget
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api_errors import RequestTarget
 from dra_spawner.spawner.devices.held_back import why_held_back
 from tests.all_of_them import all_of_them
 

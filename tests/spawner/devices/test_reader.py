@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import RESOURCESLICES
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
-from dra_spawner.profiles.claims import DeviceRequest
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.profiles.compiler.claims import DeviceRequest
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader
 from tests.cluster.fault_proxy import Fault, hide_devices
 from tests.cluster.under_test import ClusterUnderTest

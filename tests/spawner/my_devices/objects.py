@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.dra.devices import DeviceId, ResourceSlice
+from dra_spawner.dra.model.devices import DeviceId, ResourceSlice
 from dra_spawner.spawner.my_devices.published import PublishedDevices
 
 Json = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.claims import Toleration
+from dra_spawner.dra.model.claims import Toleration
 from dra_spawner.spawner.my_devices.device_health import HealthState, device_health, one_line, reported_names
 from tests.all_of_them import all_of_them
 from tests.spawner.my_devices.objects import GPU, gpu, pod, published

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.devices import ResourceSlice
+from dra_spawner.dra.model.devices import ResourceSlice
 from dra_spawner.spawner.my_devices.own_devices import own_devices
 from dra_spawner.spawner.my_devices.published import PublishedDevices
 from tests.all_of_them import all_of_them

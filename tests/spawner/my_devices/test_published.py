@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.devices import PoolId
+from dra_spawner.dra.model.devices import PoolId
 from dra_spawner.spawner.my_devices.published import PublishedDevices
 from tests.spawner.my_devices.objects import GPU, gpu, slice_of
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
 from dra_spawner.spawner.objects.api_objects import CLAIMS, STANDING_LABELS, ApiObject
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.standing_objects import (

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner import __version__
-from dra_spawner.spawner.profile_check import begin_checking
+from dra_spawner.spawner.hub_start.profile_check import begin_checking
 from tests.cluster.control_plane import write_kubeconfig
 from tests.local_server import serving
 from tests.polling import eventually

@@ -13,8 +13,8 @@ from dra_spawner.profiles.intel_gas import ChosenCards, parse_intel_gas
 from dra_spawner.profiles.intel_gas.language import INTEL_GAS_KEYS
 from dra_spawner.profiles.intel_gas.ledger import ContainerCards
 from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards
-from dra_spawner.spawner.configuration_problems import configuration_problems
-from dra_spawner.spawner.hub_wide import forget_hub
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
+from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.presence import present
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.shape_definition import read_definition
+from dra_spawner.placeholders.planner.targets.shape_definition import read_definition
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.placement import ServicePlacement
 from tests.all_of_them import all_of_them

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from jupyterhub import orm
 
-from dra_spawner.spawner.configuration_problems import configuration_problems
+from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.vlan import leases_of
 from tests.all_of_them import all_of_them

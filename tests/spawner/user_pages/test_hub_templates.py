@@ -9,7 +9,7 @@ import jupyterhub
 from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, PrefixLoader
 from jupyterhub._data import DATA_FILES_PATH
 
-from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
 from tests.all_of_them import all_of_them
 

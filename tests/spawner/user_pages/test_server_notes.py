@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.user_pages.server_notes import ServerNote, server_notes
 
 

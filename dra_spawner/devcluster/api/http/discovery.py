@@ -1,6 +1,7 @@
 """Discovery: the API's groups, versions and kinds."""
 
 from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     DAEMONSETS,
     DEPLOYMENTS,
@@ -11,7 +12,6 @@ from dra_spawner.devcluster.api.resource_types import (
     STATEFULSETS,
     ResourceType,
 )
-from dra_spawner.json_types import JsonObject
 
 KUBERNETES_VERSION = (1, 37)
 """The Kubernetes release of this API."""

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
-from dra_spawner.dra.decoding import is_deeper_than
-from dra_spawner.json_types import JsonObject
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.dra.model.decoding import is_deeper_than
 
 _MAX_LEVELS: Final = 250
 """Maximum nesting, for the recursive functions that process objects; a real API server admits 10,000 levels."""

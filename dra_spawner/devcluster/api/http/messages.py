@@ -5,9 +5,9 @@ from typing import Any
 
 from aiohttp import web
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError, bad_request
 from dra_spawner.devcluster.api.http.encoding import from_json, to_json
-from dra_spawner.json_types import JsonObject
 
 
 def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

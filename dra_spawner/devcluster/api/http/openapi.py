@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.http.discovery import KUBERNETES_VERSION
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES, ResourceType
-from dra_spawner.json_types import JsonObject
 
 __all__ = ["document", "index"]
 

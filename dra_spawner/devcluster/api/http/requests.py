@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.devcluster.api.deletion import PropagationPolicy
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError, bad_request, forbidden_value, not_supported
 from dra_spawner.devcluster.api.http.encoding import from_json, to_json
-from dra_spawner.devcluster.api.object_table import ObjectKey
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType, by_plural
-from dra_spawner.json_types import JsonObject
+from dra_spawner.devcluster.api.storage.deletion import PropagationPolicy
+from dra_spawner.devcluster.api.storage.object_table import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from dra_spawner.devcluster.api.deletion import Deletion
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError, bad_request
 from dra_spawner.devcluster.api.event_forms import requested_form
 from dra_spawner.devcluster.api.http.encoding import ObjectEncoder, to_json
@@ -34,8 +34,8 @@ from dra_spawner.devcluster.api.patches import PatchType
 from dra_spawner.devcluster.api.pod_operations import bind_pod, evict_pod
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, by_kind
 from dra_spawner.devcluster.api.schema import unknown_fields
-from dra_spawner.devcluster.api.store import ListResult, Store
-from dra_spawner.json_types import JsonObject
+from dra_spawner.devcluster.api.storage.deletion import Deletion
+from dra_spawner.devcluster.api.storage.store import ListResult, Store
 
 DEFAULT_WATCH_SECONDS = 1800.0
 BOOKMARK_INTERVAL_SECONDS = 60.0

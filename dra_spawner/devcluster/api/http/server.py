@@ -12,7 +12,7 @@ from dra_spawner.devcluster.api.http.encoding import to_json
 from dra_spawner.devcluster.api.http.messages import found, json_response, no_such_path, object_body, retry_after
 from dra_spawner.devcluster.api.http.requests import parse_target
 from dra_spawner.devcluster.api.http.resources import LogProvider, ResourceHandler
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 
 LOOPBACK = "127.0.0.1"
 TOKEN_PATH = "token"  # noqa: S105 (a path, no secret)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.devcluster.api.deletion import parse_timestamp
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     CONFIGMAPS,
     EVENTS,
@@ -18,7 +18,7 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCESLICES,
     ResourceType,
 )
-from dra_spawner.json_types import JsonObject
+from dra_spawner.devcluster.api.storage.deletion import parse_timestamp
 
 _NONE = "<none>"
 _UNKNOWN = "<unknown>"

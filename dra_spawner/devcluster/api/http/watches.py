@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError, bad_request
 from dra_spawner.devcluster.api.http.encoding import to_json
 from dra_spawner.devcluster.api.http.requests import ListOptions, Target, parse_revision
 from dra_spawner.devcluster.api.resource_types import ResourceType
 from dra_spawner.devcluster.api.selectors import ObjectFilter, SelectorError, object_filter
-from dra_spawner.devcluster.api.store import Store
-from dra_spawner.json_types import JsonObject
+from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.storage.store import Store
 
 Render = Callable[[JsonObject], bytes]
 """Returns an object's JSON text in the requested form."""

@@ -1,5 +1,6 @@
 """Checks of a ResourceClaim's status, which schedulers and drivers write."""
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required, too_many
 from dra_spawner.devcluster.api.validation.claims import (
     MAX_CONFIGS,
@@ -12,7 +13,6 @@ from dra_spawner.devcluster.api.validation.claims import (
 from dra_spawner.devcluster.api.validation.names import check_dns_label, check_driver_name, check_list, check_unique
 from dra_spawner.devcluster.api.validation.node_choices import check_node_selector
 from dra_spawner.devcluster.api.validation.slices import check_binding_conditions, check_pool_name
-from dra_spawner.json_types import JsonObject
 
 MAX_CONSUMERS = 256
 MAX_RESULTS = 32

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import (
     FieldError,
     forbidden_value,
@@ -25,7 +26,6 @@ from dra_spawner.devcluster.api.validation.names import (
     qualified_name_problems,
 )
 from dra_spawner.dra.cel import CelCompileError, CelTooComplexError, CelUnsupportedError, compile_selector
-from dra_spawner.json_types import JsonObject
 from dra_spawner.names import ADMIN_ACCESS, KUBERNETES_PREFIX
 
 MAX_REQUESTS = 32

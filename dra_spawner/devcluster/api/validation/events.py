@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import FieldError, invalid_value, required
 from dra_spawner.devcluster.api.validation.names import check_qualified_name
-from dra_spawner.json_types import JsonObject
 
 _MAX_CHARACTERS = 128
 _MAX_MESSAGE_CHARACTERS = 1024

@@ -1,5 +1,6 @@
 """Checks of ``metadata``."""
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import FieldError, invalid_value, required, too_long
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType
 from dra_spawner.devcluster.api.validation.names import (
@@ -9,7 +10,6 @@ from dra_spawner.devcluster.api.validation.names import (
     check_qualified_name,
     qualified_name_problems,
 )
-from dra_spawner.json_types import JsonObject
 
 MAX_ANNOTATION_BYTES = 256 * 1024
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")

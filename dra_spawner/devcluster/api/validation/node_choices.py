@@ -1,8 +1,8 @@
 """Checks of the nodes of a slice, a device or an allocation."""
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required
 from dra_spawner.devcluster.api.validation.names import check_dns_subdomain, check_qualified_name
-from dra_spawner.json_types import JsonObject
 
 _ONE_NODE_CHOICE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 _ONE_DEVICE_NODE_CHOICE = (

@@ -1,5 +1,6 @@
 """Checks of pods: names, containers, volume mounts, resources, and everything about resource claims."""
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import (
     FieldError,
     duplicate,
@@ -11,7 +12,6 @@ from dra_spawner.devcluster.api.errors import (
 )
 from dra_spawner.devcluster.api.validation.names import check_dns_label, check_dns_subdomain
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.json_types import JsonObject
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _ONLY_THESE_MAY_CHANGE = (

@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
+from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import (
     FieldError,
     duplicate,
@@ -27,7 +28,6 @@ from dra_spawner.devcluster.api.validation.names import (
 )
 from dra_spawner.devcluster.api.validation.node_choices import check_device_nodes, check_slice_nodes
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.json_types import JsonObject
 
 MAX_DEVICES = 128
 MAX_DEVICES_ADVANCED = 64

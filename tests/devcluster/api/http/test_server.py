@@ -18,14 +18,14 @@ import pytest
 import pytest_asyncio
 from kubernetes_asyncio import client, watch
 
-from dra_spawner.check.render_command import RenderOptions, run_render
+from dra_spawner.commands.checking.render_command import RenderOptions, run_render
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.http.encoding import ObjectEncoder
 from dra_spawner.devcluster.api.http.requests import Target, parse_bool, parse_target
 from dra_spawner.devcluster.api.http.server import MAX_BODY_BYTES, ApiServer
 from dra_spawner.devcluster.api.http.tables import human_duration
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
-from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.api.storage.store import Store
 from tests.all_of_them import all_of_them
 from tests.polling import PATIENCE_SECONDS, eventually
 

@@ -1,0 +1,1 @@
+"""What ``fit`` and ``utilization`` answer, and their tables."""

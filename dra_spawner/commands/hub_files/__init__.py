@@ -1,0 +1,1 @@
+"""Profiles of a hub's configuration and of Helm values."""

@@ -1,0 +1,162 @@
+"""The sources of profiles, and how to read them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dra_spawner.commands.cluster_files.documents import Document
+from dra_spawner.commands.cluster_files.input_errors import InputError
+from dra_spawner.commands.cluster_files.limits import PROFILE_FILES
+from dra_spawner.commands.cluster_files.reading import Progress, read_files, shown_names
+from dra_spawner.commands.hub_files.helm_values import profiles_of_values
+from dra_spawner.commands.hub_files.hub_config import profiles_of_hub_config
+from dra_spawner.commands.hub_files.profile_limits import MAX_VALUES, check_size
+from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
+from dra_spawner.commands.hub_files.values_tree import (
+    LIST_NAMES,
+    hubs_in,
+    is_claims,
+    lists_in,
+    merged_as_helm,
+    shown_keys,
+)
+from dra_spawner.profiles.choices import TRAIT
+from dra_spawner.profiles.common_options import with_common_options
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.lint import hub_rules
+
+__all__ = ["DEFAULT_FILE", "kind_of_object", "read_profiles"]
+
+#: File to read when none is named.
+DEFAULT_FILE = "jupyterhub_config.py"
+
+_MAX_HUBS = 100
+_LOADING = "loading JupyterHub profiles"
+
+
+def read_profiles(
+    files: Sequence[str],
+    standard_input: BinaryIO,
+    progress: Progress,
+    max_values: int = MAX_VALUES,
+    *,
+    runs_code: bool = True,
+) -> tuple[ProfilesFound, ...]:
+    """The profiles in a hub's configuration, Helm values, or a list by itself; of each hub, if there are several.
+
+    Parameters
+    ----------
+    files
+        One file, or several files of Helm values, which are merged as ``helm -f`` merges them. None means the
+        configuration file of a hub in the current directory.
+    max_values
+        See `check_size`.
+    runs_code
+        Whether code of Helm values is run.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, has no profiles, or exceeds the limits.
+    """
+    found = tuple(
+        replace(each, profile_list=with_common_options(each.profile_list, each.settings.get("common_profile_options")))
+        for each in _read(files, standard_input, progress, runs_code)
+    )
+    for each in found:
+        check_size(each, max_values)
+    return found
+
+
+def _read(
+    files: Sequence[str], standard_input: BinaryIO, progress: Progress, runs_code: bool
+) -> Iterator[ProfilesFound]:
+    files = tuple(files) or (DEFAULT_FILE,)
+    if any(file.endswith(".py") for file in files):
+        if len(files) > 1:
+            raise InputError(files[1], 0, "", "only Helm values can be several files; a hub has one configuration file")
+        if not Path(files[0]).is_file():
+            raise InputError(
+                files[0], 0, "", "the file does not exist; name the hub's configuration, Helm values or a list"
+            )
+        if not runs_code:
+            raise InputError(files[0], 0, "", "is code, which --without-code forbids to run")
+        progress.begin(_LOADING)
+        yield profiles_of_hub_config(Path(files[0]))
+        return
+    documents = list(read_files(files, standard_input, progress, PROFILE_FILES))
+    for document in documents:
+        if kind := kind_of_object(document.value):
+            problem = f"this is a {kind}; allowed: a hub's configuration, Helm values, or profiles"
+            raise InputError(document.file, 0, "", problem)
+    progress.begin(_LOADING)
+    hubs = hubs_in(_merged(documents))
+    if len(hubs) > _MAX_HUBS:
+        raise InputError(files[0], 0, hubs[0][0], f"{len(hubs):,} hubs are in these values; the maximum is {_MAX_HUBS}")
+    if hubs:
+        for prefix, values in hubs:
+            found = profiles_of_values(prefix, values, shown_names(files), runs_code=runs_code)
+            yield replace(found, findings=(*found.findings, *_unread_documents(documents)))
+    elif len(documents) > 1:
+        raise InputError(documents[1].file, 0, "", "only Helm values can be several documents (hub: and singleuser:)")
+    else:
+        yield from _plain(documents[0].value, documents[0].file)
+
+
+def _merged(documents: Sequence[Document]) -> dict[str, Any]:
+    """All documents merged as Helm merges its files; empty if one of them cannot be Helm values."""
+    merged: dict[str, Any] = {}
+    for document in documents:
+        if not isinstance(document.value, Mapping) or any(name in document.value for name in (*LIST_NAMES, TRAIT)):
+            return {}
+        merged = merged_as_helm(merged, document.value)
+    return merged
+
+
+def _unread_documents(documents: Sequence[Document]) -> Iterator[Finding]:
+    """A finding for each file of several documents."""
+    counts = Counter(document.file for document in documents)
+    for file, count in counts.items():
+        if count > 1:
+            message = f"has {count} documents: Helm 3 reads only the first of a file; here all are merged"
+            yield hub_rules.HUB_VALUES.finding(file, message, Level.WARNING)
+
+
+def kind_of_object(value: object) -> str:
+    """Kind of an object of the Kubernetes API; empty for any other value."""
+    if isinstance(value, Mapping) and isinstance(value.get("apiVersion"), str) and isinstance(value.get("kind"), str):
+        return str(value["kind"])
+    return ""
+
+
+def _plain(value: object, file: str) -> Iterator[ProfilesFound]:
+    """A list of profiles, a mapping with one or several below any keys, or claims."""
+    is_found = False
+    if isinstance(value, list):
+        yield ProfilesFound(file, value, {})
+        return
+    if not isinstance(value, Mapping):
+        raise InputError(file, 0, "", "is neither a profile_list nor device_claims nor Helm values")
+    for path, name, around in lists_in(value):
+        settings = {key: each for key, each in around.items() if key != name}
+        yield ProfilesFound(file, around[name], settings, f"{path}{name}", path.removesuffix("."))
+        is_found = True
+    if is_found:
+        return
+    if TRAIT in value:
+        yield ProfilesFound(file, None, dict(value))
+        return
+    if not is_claims(value):
+        raise InputError(
+            file,
+            0,
+            "",
+            f"is a mapping with {shown_keys(value)}, in which there is nothing to check; allowed: values of "
+            "zero-to-jupyterhub (hub: or singleuser:, also below names of charts around it), a profile_list, or claims "
+            "by name, each with the keys of device_claims",
+        )
+    yield ProfilesFound(file, None, {TRAIT: dict(value)})

@@ -1,0 +1,1 @@
+"""Traces and clusters in files, and the report of a replay."""

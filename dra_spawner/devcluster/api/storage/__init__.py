@@ -1,0 +1,1 @@
+"""Objects and their versions: written, watched, admitted, deleted."""

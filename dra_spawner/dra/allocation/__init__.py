@@ -1,0 +1,1 @@
+"""The allocator: what satisfies a claim, the search, and reasons where nothing does."""

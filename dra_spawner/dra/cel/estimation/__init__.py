@@ -1,0 +1,1 @@
+"""Estimated costs, as the API server judges an expression when it is created."""

@@ -1,0 +1,1 @@
+"""From a tree to a function of a device, within a budget."""

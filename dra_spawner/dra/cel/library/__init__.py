@@ -1,0 +1,1 @@
+"""Functions and operators of expressions, and what a call costs."""

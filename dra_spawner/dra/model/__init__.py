@@ -1,0 +1,1 @@
+"""Claims, devices, pools and their parts, as the API has them."""

@@ -1,0 +1,1 @@
+"""Imports of past launches, and their sources."""

@@ -1,0 +1,1 @@
+"""Requests to the Kubernetes API: connection, errors, checked answers, discovery, rights."""

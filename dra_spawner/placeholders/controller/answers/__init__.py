@@ -1,0 +1,1 @@
+"""What the controller answers: availability, waits, pending servers, reasons of the scheduler."""

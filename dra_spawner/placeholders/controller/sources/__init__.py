@@ -1,0 +1,1 @@
+"""What a round follows: settings, published shapes, overrides, namespaces, orders."""

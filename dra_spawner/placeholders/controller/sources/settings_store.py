@@ -1,0 +1,177 @@
+"""Settings of people in a ConfigMap: followed by a watch, written by compare-and-swap."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import Final, NoReturn, Self
+
+from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.rights import missing_right
+from dra_spawner.kube.client.versions import is_older
+from dra_spawner.kube.informer_task import InformerTask
+from dra_spawner.kube.informers import Informer, InformerSettings, Resource
+from dra_spawner.placeholders.planner.targets.operator_settings import OperatorSettings, read_settings, settings_data
+from dra_spawner.simulator.model.claims import ObjectKey
+
+__all__ = ["SettingsStore", "SettingsUnavailable"]
+
+log = logging.getLogger(__name__)
+
+#: Tries of a change that others write at the same time.
+_TRIES: Final = 5
+
+
+class SettingsUnavailable(Exception):
+    """Raised where settings cannot be written; the message is a sentence."""
+
+
+class SettingsStore:
+    """Follows the ConfigMap with the settings, and changes it.
+
+    An asynchronous context manager: leaving it ends the informer. Every replica follows it, and may write it: the API
+    server refuses the second of two writes to one version.
+
+    Parameters
+    ----------
+    now
+        The present time; settings that have ended have no effect.
+    on_change
+        Called after each change; must not raise.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str,
+        name: str = names.SETTINGS_CONFIG_MAP,
+        *,
+        now: Callable[[], datetime],
+        on_change: Callable[[], None] = lambda: None,
+        settings: InformerSettings | None = None,
+    ) -> None:
+        self._api = api
+        self._name = name
+        self._namespace = namespace
+        self._now = now
+        self._callbacks = [on_change]
+        self._present = OperatorSettings()
+        self._version = ""
+        resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
+        self._informer = Informer(api, resource, self, settings=settings)
+        self._exists = False
+        self._task = InformerTask(self._informer, name)
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call a function after each change; it must not raise."""
+        self._callbacks.append(callback)
+
+    @property
+    def present(self) -> OperatorSettings:
+        """The settings in effect; the same object until something changes."""
+        self._present = self._present.active(self._now())
+        return self._present
+
+    @property
+    def problem(self) -> str:
+        """Why the settings cannot be followed; empty if they can."""
+        problem = self._informer.status.problem
+        return f"cannot follow ConfigMap {self._name}: {problem}" if problem else ""
+
+    @property
+    def unknown_because(self) -> str:
+        """Why the settings are not known; empty if they are. Where no ConfigMap is followed, nothing is set."""
+        if not self._task.is_running or self._informer.synced:
+            return self.problem
+        return self.problem or f"ConfigMap {self._name} was not read yet"
+
+    async def change(self, change: Callable[[OperatorSettings], OperatorSettings]) -> OperatorSettings:
+        """Write changed settings.
+
+        Parameters
+        ----------
+        change
+            Returns the new settings for the present ones; it is called again after a conflict.
+
+        Raises
+        ------
+        SettingsUnavailable
+        """
+        try:
+            for _ in range(_TRIES):
+                obj = await self._read()
+                changed = change(read_settings(obj).active(self._now()))
+                try:
+                    self.put(await self._write(obj, changed))
+                except KubernetesError as error:
+                    if error.conflict or error.already_exists:
+                        continue
+                    raise
+                return changed
+        except KubernetesError as error:
+            because = missing_right(error) or "a request to the Kubernetes API has failed"
+            if error.status == 403 and not self._exists:
+                because = f"upgrade the chart dra-spawner, which has the ConfigMap {self._name}"
+            log.warning("Settings cannot be written: error=%s", error)
+            raise SettingsUnavailable(f"Settings cannot be stored at present: {because}.") from None
+        raise SettingsUnavailable("Settings cannot be stored at present: others change them at the same time.")
+
+    async def _read(self) -> JsonObject | None:
+        try:
+            return await self._api.get(resource_path("v1", "configmaps", self._namespace, self._name))
+        except KubernetesError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def _write(self, obj: JsonObject | None, changed: OperatorSettings) -> JsonObject:
+        data = settings_data(changed)
+        if obj is not None:
+            path = resource_path("v1", "configmaps", self._namespace, self._name)
+            return await self._api.replace(path, {**obj, "data": {**(obj.get("data") or {}), **data}})
+        labels = {names.MANAGED_BY: names.MANAGER}
+        metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
+        # The shipped roles have no right to create it: the chart has it, empty.
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        return await self._api.create(resource_path("v1", "configmaps", self._namespace), manifest)
+
+    async def wait_synced(self) -> None:
+        """Wait until the ConfigMap was read, or found to be missing."""
+        await self._informer.wait_synced()
+
+    async def wait_ended(self) -> NoReturn:
+        """Wait until the informer ends by a defect, and raise `InformerEnded`."""
+        await self._task.wait_ended()
+
+    async def __aenter__(self) -> Self:
+        await self._task.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._task.__aexit__(exc_type, exc, traceback)
+
+    def put(self, obj: JsonObject) -> None:
+        """Take a version of the ConfigMap, unless it is older than the present one, as a watch's after an own write."""
+        version = obj["metadata"].get("resourceVersion", "")
+        if is_older(version, self._version):
+            return
+        self._version = version
+        self._exists = True
+        self._take(read_settings(obj))
+
+    def remove(self, key: ObjectKey) -> None:
+        """Note that the ConfigMap is gone."""
+        self._exists = False
+        self._take(OperatorSettings())
+
+    def _take(self, settings: OperatorSettings) -> None:
+        if settings != self._present:
+            self._present = settings
+            for each in self._callbacks:
+                each()

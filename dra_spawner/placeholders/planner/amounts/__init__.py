@@ -1,0 +1,1 @@
+"""How many placeholders may exist, and what the planner carries from round to round."""

@@ -1,0 +1,208 @@
+"""State carried from round to round. If it is lost, decisions stay right and become slower."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from dra_spawner.placeholders.planner.amounts.creation_limits import Creations
+from dra_spawner.placeholders.planner.amounts.preemption_backoff import PendingRecord, PreemptionRecord
+from dra_spawner.placeholders.planner.amounts.scale_up_caps import ScaleUpCaps
+from dra_spawner.placeholders.planner.cluster.cluster_index import Moment
+from dra_spawner.placeholders.planner.cluster.freed_nodes import FreedNodes
+from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedReadiness:
+    """The inputs of the last judgement of nodes' readiness.
+
+    Attributes
+    ----------
+    moment
+        Of the cluster index. Nodes that have not changed since are not judged again.
+    unsettled
+        Nodes that must be judged again without a change.
+    """
+
+    rules: object = None
+    moment: Moment = field(default_factory=Moment)
+    unsettled: frozenset[str] = frozenset()
+
+
+#: Time until watches show what a quota counts.
+_SETTLED: Final = timedelta(seconds=1)
+#: After so many removals that were not seen, somebody else writes a label again.
+_MAX_LOST_REMOVALS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedLabel:
+    """A label of a node, and whose it is: services of several hubs may share nodes.
+
+    Attributes
+    ----------
+    seen, decided
+        Value at the last round, and after it; None without the label.
+    lost_removals
+        How often in succession the label was to be removed and is still there.
+    is_others
+        Whether the service of another hub, or a person, has written it.
+    """
+
+    seen: str | None = None
+    decided: str | None = None
+    lost_removals: int = 0
+    is_others: bool = False
+
+    def now(self, value: str | None) -> TrackedLabel:
+        """The label with its present value."""
+        lost = self.lost_removals + 1 if value is not None and value == self.seen != self.decided else 0
+        is_foreign = self.is_others or value not in (self.seen, self.decided) or lost >= _MAX_LOST_REMOVALS
+        return TrackedLabel(value, value, lost, value is not None and is_foreign)
+
+    def written(self, value: str | None) -> TrackedLabel:
+        """The label once this service has written a value."""
+        return replace(self, decided=value, is_others=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPlaceholder:
+    """A placeholder that ends or has ended, and that a quota may still count.
+
+    Attributes
+    ----------
+    has_no_claims
+        Whether a server has its claims.
+    gone
+        Since when the pod no longer exists; None while it exists.
+    """
+
+    shape: str
+    has_no_claims: bool
+    gone: datetime | None = None
+
+    def not_after(self, now: datetime) -> EndedPlaceholder:
+        """The same without a future time."""
+        return replace(self, gone=min(self.gone, now)) if self.gone is not None else self
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaShortage:
+    """Whether placeholders are to be preempted, and since when.
+
+    A quota counts an object before a watch shows it, so a shortage that is over in a moment is none.
+    """
+
+    since: datetime | None = None
+
+    def after(self, victims: Sequence[object], now: datetime) -> QuotaShortage:
+        """The value of a round."""
+        if not victims:
+            return QuotaShortage()
+        return self if self.since is not None and self.since <= now else QuotaShortage(now)
+
+    def lasts(self, now: datetime) -> bool:
+        """Whether it has lasted for long enough to act."""
+        return self.since is not None and now - self.since >= _SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerState:
+    """See the module.
+
+    Attributes
+    ----------
+    tokens
+        Rest of the eviction budget.
+    lost_readiness
+        By node: when readiness was lost while the label was still set.
+    ready_since
+        By node: since when it has been ready without interruption.
+    readiness_labels
+        By node.
+    draining_labels, attract_labels
+        By node, of nodes with the label; None before the first round.
+    freed
+        Since when nodes have no user's server any more.
+    drivers
+        By kind of node (or name of a node without a kind): drivers whose complete pools were seen.
+    outdated
+        By outdated shape of placeholders: since when no choice has it.
+    pending_records
+        By uid of a pending pod: what was done for it.
+    avoided
+        By node: when a placeholder with devices failed there.
+    scale_up_caps
+        Shapes that get no more nodes.
+    ended
+        By uid: placeholders that a quota may still count.
+    quota_shortage
+        Since when a quota has no capacity for users' servers.
+    judged
+        Inputs of the last judgement of readiness.
+    preempted_for_others
+        By uid of a pending server of another hub: the last preemption for it.
+    capacity_since
+        By shape: since when limits of all hubs have had capacity that other hubs may use first.
+    drain_tried, drain_last
+        Time of the last search for a node to drain, and the last node that was tried.
+    """
+
+    tokens: Tokens
+    lost_readiness: Mapping[str, datetime] = field(default_factory=dict)
+    ready_since: Mapping[str, datetime] = field(default_factory=dict)
+    readiness_labels: Mapping[str, TrackedLabel] = field(default_factory=dict, compare=False)
+    draining_labels: Mapping[str, TrackedLabel] | None = field(default=None, compare=False)
+    attract_labels: Mapping[str, TrackedLabel] | None = field(default=None, compare=False)
+    freed: FreedNodes = field(default_factory=FreedNodes)
+    drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    outdated: Mapping[str, datetime] = field(default_factory=dict)
+    creations: Creations = field(default_factory=Creations)
+    pending_records: Mapping[str, PendingRecord] = field(default_factory=dict)
+    avoided: Mapping[str, datetime] = field(default_factory=dict)
+    scale_up_caps: ScaleUpCaps = field(default_factory=ScaleUpCaps)
+    ended: Mapping[str, EndedPlaceholder] = field(default_factory=dict)
+    quota_shortage: QuotaShortage = field(default_factory=QuotaShortage)
+    judged: JudgedReadiness = field(default_factory=JudgedReadiness, compare=False)
+    preempted_for_others: Mapping[str, PreemptionRecord] = field(default_factory=dict)
+    capacity_since: Mapping[str, datetime] = field(default_factory=dict)
+    drain_tried: datetime | None = None
+    drain_last: str = ""
+
+    def not_after(self, now: datetime) -> PlannerState:
+        """The same without future times, after the clock was set back."""
+        if now >= self.tokens.at:  # of the last round
+            return self
+        return replace(
+            self,
+            judged=JudgedReadiness(),
+            lost_readiness={name: min(when, now) for name, when in self.lost_readiness.items()},
+            ready_since={name: min(when, now) for name, when in self.ready_since.items()},
+            freed=self.freed.not_after(now),
+            outdated={shape: min(when, now) for shape, when in self.outdated.items()},
+            preempted_for_others={
+                uid: replace(each, at=min(each.at, now)) for uid, each in self.preempted_for_others.items()
+            },
+            capacity_since={shape: min(when, now) for shape, when in self.capacity_since.items()},
+            creations=self.creations.not_after(now),
+            scale_up_caps=self.scale_up_caps.not_after(now),
+            avoided={name: min(when, now) for name, when in self.avoided.items()},
+            ended={uid: each.not_after(now) for uid, each in self.ended.items()},
+            pending_records={uid: each.not_after(now) for uid, each in self.pending_records.items()},
+        )
+
+    def with_made(self, made: Mapping[str, int]) -> PlannerState:
+        """The same with the numbers of placeholders, by shape, that were created of those that were decided."""
+        return replace(self, creations=replace(self.creations, lost=self.creations.lost.with_made(made)))
+
+    def resumed(self, shape: str) -> PlannerState:
+        """The same without what keeps placeholders of a shape from being created: earlier failures and caps."""
+        return replace(self, creations=self.creations.resumed(shape), scale_up_caps=self.scale_up_caps.without(shape))
+
+    @classmethod
+    def fresh(cls, now: datetime) -> PlannerState:
+        """The state of a service that just started."""
+        return cls(Tokens(0.0, now))

@@ -1,0 +1,239 @@
+"""The placement of a server that is about to start: its node, and how soon. Asked before its pod is created."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from dra_spawner import names
+from dra_spawner.dra.budget import SearchStopped
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.availability_text import SENTENCES
+from dra_spawner.placeholders.planner.answers.scale_up_estimate import ScaleUpEstimate, estimate_scale_up
+from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for, drained_reason
+from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
+from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostponed
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, is_labelled
+from dra_spawner.placeholders.planner.decisions.preemption import Preemption, find_preemption
+from dra_spawner.placeholders.planner.decisions.prepared_claims import can_go_first, goes_first
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.simulator.fitting import NodeAnswer, PodFit
+from dra_spawner.simulator.model.claims import ClaimTemplate
+from dra_spawner.simulator.refusal_text import DOUBTFUL, DRAINED, never_sentence, refusal_detail, waiting_sentence
+from dra_spawner.simulator.snapshot import Snapshot, Undecided
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The placement of a server.
+
+    Attributes
+    ----------
+    node
+        Its node; empty if a new one is needed.
+    preemption
+        The placeholders to preempt.
+    reason
+        One sentence without a full stop, for administrators; `sentence` is the user's.
+    drained
+        A node on which it would fit if no person drained it; empty if there is none, or if it fits elsewhere.
+    like
+        A present node of the kind that is needed, if the server fits on one more of it.
+    refusals
+        Why it fits on no kind of node, if it never can; else why it fits on no present node, if that was looked for.
+    doubt
+        Why it may not get the devices that the scheduler would give it on a present node; empty if there is none.
+    """
+
+    state: AvailabilityState
+    reason: str
+    node: str = ""
+    placeholder: Placeholder | None = None
+    preemption: Preemption | None = None
+    drained: str = ""
+    like: str = ""
+    refusals: tuple[NodeAnswer, ...] = ()
+    doubt: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """One sentence or two for the user, without names of objects."""
+        match self.state:
+            case AvailabilityState.NEVER:
+                return never_sentence(self.refusals)
+            case AvailabilityState.WAITS if self.drained:
+                return DRAINED.waiting
+            case AvailabilityState.WAITS if self.doubt:
+                return DOUBTFUL.waiting
+            case AvailabilityState.WAITS:
+                return waiting_sentence(self.refusals)
+        return SENTENCES[self.state]
+
+
+def find_placement(
+    view: View,
+    policy: Policy,
+    shape: Shape,
+    namespace: str,
+    drivers_of_kind: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    kinds_first: Collection[str] = (),
+) -> Placement:
+    """The placement of a server of a shape. Users fill the busiest node, so that others become empty.
+
+    Parameters
+    ----------
+    drivers_of_kind
+        Drivers by kind of node (`PlannerState.drivers`).
+    kinds_first
+        Kinds of nodes that are tried first if a new node is needed.
+
+    Raises
+    ------
+    SearchStopped
+        When finding out takes too long.
+    """
+    busyness = NodesBusyness(view)
+    if shape.wants_devices and (warm := _warm(view, policy, shape, namespace, busyness)) is not None:
+        return warm
+    pod, templates = simulated_user(shape, namespace)
+    with view.snapshot.trial():
+        _add(view.snapshot, templates)
+        doubts: dict[str, str] = {}
+
+        def without_doubt(names: Iterable[str]) -> Iterator[str]:
+            for name in _in_order(view, policy, busyness, names):
+                if doubt := why_in_doubt(view.doubts_of(name), view.snapshot, pod, name):
+                    doubts[name] = doubt
+                else:
+                    yield name
+
+        node = view.snapshot.first_fitting(pod, without_doubt)
+        if node:
+            return Placement(AvailabilityState.FREE, f"free on node {node}", node)
+        # Without devices, free capacity serves equally well, and may be on a busier node.
+        if not shape.wants_devices and (warm := _warm(view, policy, shape, namespace, busyness)) is not None:
+            return warm
+        free = [
+            each
+            for each in view.placeholders.values()
+            if each.is_free
+            and each.node not in doubts
+            and each.node not in policy.drained
+            and not (shape.wants_devices and view.doubts_of(each.node).missing)
+        ]
+        preemption = None
+        with suppress(Undecided):  # the reasons below say why
+            preemption = find_preemption(view.snapshot, pod, free, busyness)
+        if preemption is not None:
+            return Placement(
+                AvailabilityState.AFTER_PREEMPTION,
+                f"placeholders are preempted on node {preemption.node}",
+                preemption.node,
+                preemption=preemption,
+            )
+        scale_up = estimate_scale_up(view, policy, shape, pod, drivers_of_kind, kinds_first)
+        if doubts:
+            name, doubt = min(doubts.items())
+            reason = f"node {name} is not counted on: {doubt}"
+            return Placement(AvailabilityState.WAITS, reason, like=scale_up.like, doubt=doubt)
+        drained = drained_node_for(view, pod)
+        return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True), drained)
+
+
+def group_alike_nodes(view: View, shape: Shape) -> bool:
+    """Group equal nodes, which is most of the work of the first search on a big cluster.
+
+    Returns
+    -------
+    bool
+        Whether the work is done; otherwise the next call continues.
+    """
+    pod, templates = simulated_user(shape, "default")
+    try:
+        with view.snapshot.trial():
+            _add(view.snapshot, templates)
+            view.snapshot.first_fitting(pod, iter)
+    except SearchPostponed:
+        return False
+    except SearchStopped:
+        return True  # no search will find that out
+    return True
+
+
+def _in_order(view: View, policy: Policy, busyness: NodesBusyness, node_names: Iterable[str]) -> list[str]:
+    """Nodes in the order in which users fill them: ready ones, the busiest first; those that are emptied last.
+
+    A node that a person drains is none of them, although it may not have its label yet.
+    """
+    nodes = view.snapshot.nodes
+    keys = [
+        (
+            not is_labelled(nodes[name], names.DRAINING),
+            _lacks_nothing(view, name),
+            busyness.of(name).order,
+            name,
+        )
+        for name in node_names
+        if name not in policy.drained
+    ]
+    return [name for *_, name in sorted(keys, reverse=True)]
+
+
+def _warm(view: View, policy: Policy, shape: Shape, namespace: str, busyness: NodesBusyness) -> Placement | None:
+    """The usable warm placeholder on the busiest node; None if there is none."""
+    chosen = max(
+        (each for each in view.warm(shape.id) if _is_usable(view, policy, each, namespace)),
+        key=lambda each: (_lacks_nothing(view, each.node), busyness.of(each.node).rank, each.key),
+        default=None,
+    )
+    if chosen is None:
+        return None
+    if goes_first(view, policy, chosen.pod):
+        reason = f"free on node {chosen.node} as soon as a placeholder is gone"
+        return Placement(AvailabilityState.AFTER_PLACEHOLDER, reason, chosen.node, chosen)
+    reason = f"warm on node {chosen.node}"
+    return Placement(AvailabilityState.READY, reason, chosen.node, chosen)
+
+
+def _lacks_nothing(view: View, node: str) -> bool:
+    return is_labelled(view.snapshot.nodes[node], names.IMAGES_READY)
+
+
+def _is_usable(view: View, policy: Policy, placeholder: Placeholder, namespace: str) -> bool:
+    """Whether a placeholder can be handed over now; claims only within their namespace."""
+    if placeholder.claims and placeholder.pod.namespace != namespace:
+        return False
+    claims = [view.snapshot.claims.get(key) for key in placeholder.claims]
+    state = view.snapshot.nodes[placeholder.node]
+    return (
+        all(claim is not None and claim.claim.is_allocated and not claim.is_deleted for claim in claims)
+        and not state.node.is_unschedulable
+        and not is_labelled(state, names.DRAINING)
+        and placeholder.node not in policy.drained
+        and (not goes_first(view, policy, placeholder.pod) or can_go_first(placeholder.pod, state.node))
+    )
+
+
+def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, drained: str) -> Placement:
+    only = f"{drained_reason(drained, policy)}; " if drained else ""
+    refusals = tuple(each for each in fit.nodes.values() if not each.fits)
+    if scale_up.like:
+        reason = f"{only}it fits on one more node like {scale_up.like}"
+        if scale_up.unlike:
+            reason += f", but not on one like {scale_up.unlike}, which is of the same kind"
+        return Placement(AvailabilityState.WAITS, reason, drained=drained, like=scale_up.like, refusals=refusals)
+    if policy.node_kinds_complete and scale_up.is_certain:
+        reason = f"no node of this cluster can run it: {refusal_detail(fit)}"
+        return Placement(AvailabilityState.NEVER, reason, refusals=scale_up.refusals)
+    reason = drained_reason(drained, policy) if drained else f"it fits on no present node: {refusal_detail(fit)}"
+    return Placement(AvailabilityState.WAITS, reason, drained=drained, refusals=refusals)
+
+
+def _add(snapshot: Snapshot, templates: Sequence[ClaimTemplate]) -> None:
+    for template in templates:
+        snapshot.put(template)

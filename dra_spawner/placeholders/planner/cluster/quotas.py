@@ -1,0 +1,219 @@
+"""ResourceQuotas of the placeholders' namespace: what they have left, and for which objects they count.
+
+Amounts follow Kubernetes 1.36 (``pkg/quota/v1/evaluator/core``): a pod by its requests, a claim by the devices of each
+class that it may get at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.allocation.requests import MAX_DEVICES_PER_CLAIM
+from dra_spawner.dra.model.claims import AllocationMode, DeviceClass, RequestAlternative, ResourceClaim
+from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
+
+__all__ = ["Amounts", "Quota", "claim_amounts", "most_of", "pod_amounts", "quota_of", "summed", "without_requests"]
+
+#: Amounts of a quota's resources, in nano-units.
+Amounts = Mapping[str, int]
+
+_COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
+_REQUESTS: Final = "requests."
+_HUGE_PAGES: Final = "hugepages-"
+_TEMPLATES: Final = f"count/resourceclaimtemplates.{names.RESOURCE_GROUP}"
+_CLAIMS: Final = f"count/resourceclaims.{names.RESOURCE_GROUP}"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One ResourceQuota.
+
+    Attributes
+    ----------
+    hard, left
+        By resource. Of a resource that is not counted yet nothing is left; less than nothing where the quota was
+        lowered below what is used.
+    uncounted
+        Resources that are not counted yet.
+    for_placeholders, for_servers, for_claims
+        Whether pods of placeholders, pods of users' servers, and claims count. A quota for a PriorityClass is taken to
+        be for placeholders or for servers, and never for both.
+    best_effort
+        Whether only pods without requests for CPU and memory count (true), or only others (false); None for both.
+    """
+
+    name: str
+    hard: Mapping[str, Quantity] = field(default_factory=dict)
+    left: Amounts = field(default_factory=dict)
+    uncounted: frozenset[str] = frozenset()
+    for_placeholders: bool = True
+    for_servers: bool = True
+    for_claims: bool = True
+    best_effort: bool | None = None
+
+    def counts_pods(self, requests: Mapping[str, Quantity]) -> bool:
+        """Whether a pod with these requests counts, whoever it is for."""
+        return self.best_effort is None or self.best_effort is not any(requests.get(name) for name in ("cpu", "memory"))
+
+    def shortage(self, needed: Amounts, *, kept: Amounts) -> str:
+        """The first resource that does not suffice, as a clause; empty if all do.
+
+        Parameters
+        ----------
+        kept
+            What is to be left afterwards.
+        """
+        for name, amount in needed.items():
+            if name in self.left and amount > 0 and self.left[name] - kept.get(name, 0) < amount:
+                return self.bound(name)
+        return ""
+
+    def bound(self, resource: str) -> str:
+        """The quota and its limit of a resource, as a clause."""
+        return f"ResourceQuota {self.name!r} (at most {self.hard[resource]} of {resource})"
+
+    def without(self, used: Amounts) -> Quota:
+        """The quota when more is used."""
+        return replace(self, left={name: amount - used.get(name, 0) for name, amount in self.left.items()})
+
+
+def quota_of(obj: JsonObject, priority_class: str, *, has_servers: bool = True) -> Quota:
+    """A quota as the API server has it.
+
+    Parameters
+    ----------
+    priority_class
+        Of placeholders; empty for none.
+    has_servers
+        Whether users' servers are in the quota's namespace, too.
+    """
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    hard, used = _quantities(spec.get("hard")), _quantities(status.get("used"))
+    left = {name: most.nano - used[name].nano if name in used else 0 for name, most in hard.items()}
+    rules = list(_rules(spec))
+    of_placeholders = [_selects(rule, priority_class) for rule in rules]
+    classes = [rule for rule in rules if rule["scopeName"] == "PriorityClass"]
+    best_effort = {rule["scopeName"] == "BestEffort" for rule in rules if rule["scopeName"].endswith("BestEffort")}
+    return Quota(
+        obj["metadata"]["name"],
+        hard,
+        left,
+        frozenset(hard.keys() - used.keys()),
+        for_placeholders=all(of_placeholders) and len(best_effort) < 2,
+        for_servers=has_servers and not classes and all(_selects(rule, "") for rule in rules) and len(best_effort) < 2,
+        # No scope matches a claim.
+        for_claims=not rules,
+        best_effort=best_effort.pop() if len(best_effort) == 1 else None,
+    )
+
+
+def pod_amounts(requests: Mapping[str, Quantity]) -> dict[str, int]:
+    """What a pod with these requests counts."""
+    found = {"pods": NANO_PER_UNIT, "count/pods": NANO_PER_UNIT}
+    for name, amount in requests.items():
+        if name in _COMPUTE or name.startswith(_HUGE_PAGES):
+            found[name] = amount.nano
+        if name in _COMPUTE or name.startswith(_HUGE_PAGES) or "/" in name:
+            found[f"{_REQUESTS}{name}"] = amount.nano
+    return found
+
+
+def claim_amounts(
+    claims: Iterable[ResourceClaim], classes: Mapping[str, DeviceClass], *, from_templates: bool = False
+) -> dict[str, int]:
+    """What these claims count.
+
+    Parameters
+    ----------
+    classes
+        By name; they may stand for extended resources, which count, too.
+    from_templates
+        Whether each has a template of its own, as with users' servers.
+    """
+    found: dict[str, int] = {}
+    for claim in claims:
+        _add(found, _CLAIMS, NANO_PER_UNIT)
+        if from_templates:
+            _add(found, _TEMPLATES, NANO_PER_UNIT)
+        for request in claim.requests:
+            most: dict[str, int] = {}
+            for each in request.alternatives:
+                name = each.device_class_name
+                most[name] = max(most.get(name, 0), _count(each) * NANO_PER_UNIT)
+            for name, amount in most.items():
+                _add(found, f"{name}.deviceclass.{names.RESOURCE_GROUP}/devices", amount)
+                _add(found, f"{_REQUESTS}{IMPLICIT_PREFIX}{name}", amount)
+                resource = classes[name].extended_resource_name if name in classes else None
+                if resource:
+                    _add(found, f"{_REQUESTS}{resource}", amount)
+    return found
+
+
+def without_requests(amounts: Amounts) -> Amounts:
+    """The amounts without requests for resources, where the pod counts these itself."""
+    return {name: amount for name, amount in amounts.items() if not name.startswith(_REQUESTS)}
+
+
+def summed(amounts: Iterable[Amounts]) -> dict[str, int]:
+    """The amounts together."""
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            _add(found, name, amount)
+    return found
+
+
+def most_of(amounts: Iterable[Amounts]) -> dict[str, int]:
+    """Of each resource the largest amount."""
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = max(found.get(name, 0), amount)
+    return found
+
+
+def _count(wanted: RequestAlternative) -> int:
+    return MAX_DEVICES_PER_CLAIM if wanted.allocation_mode == AllocationMode.ALL else wanted.count
+
+
+def _add(found: dict[str, int], name: str, amount: int) -> None:
+    found[name] = found.get(name, 0) + amount
+
+
+def _rules(spec: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The scopes in the one form that has operators."""
+    for name in spec.get("scopes") or ():
+        yield {"scopeName": name, "operator": "Exists"}
+    yield from (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+
+
+def _selects(rule: Mapping[str, Any], priority_class: str) -> bool:
+    """Whether a scope selects a pod of a PriorityClass that has no deadline and no affinity across namespaces."""
+    match rule["scopeName"]:
+        case "NotTerminating" | "BestEffort" | "NotBestEffort":
+            return True
+        case "PriorityClass":
+            is_listed = priority_class in (rule.get("values") or ())
+            return {
+                "Exists": bool(priority_class),
+                "DoesNotExist": not priority_class,
+                "In": is_listed,
+                "NotIn": not is_listed,
+            }.get(rule.get("operator", ""), False)
+        case _:
+            return False
+
+
+def _quantities(value: object) -> dict[str, Quantity]:
+    found = {}
+    for name, amount in value.items() if isinstance(value, dict) else ():
+        try:
+            found[str(name)] = Quantity.from_json(amount)
+        except QuantityError:
+            continue  # the API server admits none
+    return found

@@ -1,0 +1,1 @@
+"""Decisions of a round, one a module."""

@@ -1,0 +1,251 @@
+"""Preempt placeholders where a ResourceQuota has no capacity for users' servers.
+
+A quota may be lowered below what exists, and users may fill it. The API server then refuses users' pods and their
+claims, so no pending pod shows the shortage. Therefore capacity for one more server is freed before the server comes,
+and for each server that is about to start and whose pod or claims do not come. `RemainingQuotas` leaves the same
+capacity, so that no placeholder is created that would be preempted again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
+from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
+from dra_spawner.placeholders.planner.amounts.planner_state import EndedPlaceholder
+from dra_spawner.placeholders.planner.amounts.remaining_quotas import QuotaNeeds, UnservedServer
+from dra_spawner.placeholders.planner.cluster.quotas import Amounts, Quota
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age, newest_first
+from dra_spawner.placeholders.planner.round import Round
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.pods import Pod
+
+__all__ = ["decide_quota_preemption", "remember_ended"]
+
+#: Time until a quota shows that an object is gone.
+_UNCOUNTED: Final = timedelta(seconds=3)
+#: Time in which a server's pod and claims have to come. After it, the quota counts as the reason why they do not.
+_LATE: Final = timedelta(seconds=3)
+#: A handover that is younger than this is short: its placeholder ends soon and frees the capacity for the next server.
+_SHORT_HANDOVER: Final = timedelta(minutes=1)
+
+_FIRST: Final = (PlaceholderState.PENDING, PlaceholderState.STARTING, PlaceholderState.WARM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An amount of a quota's resource that must be left."""
+
+    index: int
+    resource: str
+    amount: int
+
+
+def decide_quota_preemption(round_: Round) -> list[DeletePlaceholder]:
+    """Delete as few placeholders as free capacity for users' servers; none where that does not help.
+
+    A quota counts an object before a watch shows it, so a shortage must last for a moment.
+    """
+    victims = _victims(round_)
+    shortage = round_.state.quota_shortage.after(victims, round_.view.now)
+    round_.remember(quota_shortage=shortage)
+    return victims if shortage.lasts(round_.view.now) else []
+
+
+def _victims(round_: Round) -> list[DeletePlaceholder]:
+    """Deletions that free capacity now.
+
+    None while the quotas or a kind cannot be followed: they would show no effect of a deletion.
+    """
+    view, policy = round_.view, round_.policy
+    if not view.quotas or not view.knows_quotas or view.unknown_kinds:
+        return []
+    candidates = _candidates(view, policy, round_.servers.needing_node, round_.ending)
+    needs = QuotaNeeds(view, policy)
+    preemption = _QuotaPreemption(needs, view.quotas, candidates)
+    for each in _ended_placeholders(round_).values():
+        if each.shape in policy.shapes:
+            preemption.add(needs.of_pod(each.shape) if each.has_no_claims else needs.of_placeholder(each.shape))
+    # The quota may be the reason why their objects do not come.
+    preemption.free_for(each for each in needs.of_unserved() if each.since >= _LATE)
+    for shape in _in_handover(view, policy):
+        preemption.add(needs.of_pod(shape))
+    preemption.free_for_one_more()
+    preemption.end_excess()
+    return preemption.victims
+
+
+def remember_ended(round_: Round) -> tuple[Action, ...]:
+    """Remember the placeholders that quotas may still count."""
+    round_.remember(ended=_ended_placeholders(round_))
+    return ()
+
+
+def _ended_placeholders(round_: Round) -> dict[str, EndedPlaceholder]:
+    """Placeholders that end, those of this round included, and those that have just ended; by uid."""
+    view = round_.view
+    if not view.quotas:
+        return {}
+    ends = (view.snapshot.pods.get(each.key) for each in round_.ends)
+    # A quota does not count finished pods.
+    ending = [each for each in (*view.terminating_soon, *ends) if each is not None and not each.is_finished]
+    found = {pod.uid: EndedPlaceholder(pod.labels.get(names.SHAPE, ""), _has_no_claims(view, pod)) for pod in ending}
+    # The API server may have refused a deletion.
+    there = {each.pod.uid for each in view.placeholders.values()}
+    for uid, each in round_.state.ended.items():
+        gone = each.gone if each.gone is not None else view.now
+        if uid not in found and uid not in there and view.now - gone < _UNCOUNTED:
+            found[uid] = replace(each, gone=gone)
+    return found
+
+
+#: Of each shape, what must be left while it has placeholders.
+_WantedOfShapes = Mapping[str, Iterable[_Wanted]]
+#: Instead of a shape, for what must be left in any case.
+_ALWAYS: Final = ""
+
+
+class _QuotaPreemption:
+    """What the quotas have left, and the victims."""
+
+    def __init__(self, needs: QuotaNeeds, quotas: Sequence[Quota], candidates: Sequence[Placeholder]) -> None:
+        self._needs = needs
+        self._quotas = quotas
+        self._candidates = candidates
+        self._going: set[ObjectKey] = set()
+        self._staying = Counter(each.shape for each in candidates)
+        # What is not counted yet tells nothing.
+        self._left = [
+            {resource: left for resource, left in each.left.items() if resource not in each.uncounted}
+            for each in quotas
+        ]
+        self.victims: list[DeletePlaceholder] = []
+
+    def add(self, amounts: Sequence[Amounts], sign: int = 1) -> None:
+        """Count these amounts as left, or as used if `sign` is -1."""
+        for left, of_quota in zip(self._left, amounts, strict=True):
+            for resource in left:
+                left[resource] += sign * of_quota.get(resource, 0)
+
+    def free_for(self, servers: Iterable[UnservedServer]) -> None:
+        """Free capacity for each of these servers that fits without placeholders."""
+        used = []
+        for each in servers:
+            if self._preempt({_ALWAYS: self._wanted(each.amounts)}, f"has no capacity for {each.what}", each.pod):
+                used.append(each.amounts)
+                self.add(each.amounts, -1)
+        # The capacity for one more server is for one of them.
+        for amounts in used:
+            self.add(amounts)
+
+    def free_for_one_more(self) -> None:
+        """Free capacity for one more server of each shape with placeholders, if it fits without them."""
+        wanted = {shape: self._wanted(self._needs.of_server(shape)) for shape in self._staying}
+        if self._lacking(wanted) is not None:
+            possible = {shape: amounts for shape, amounts in wanted.items() if self._is_possible(amounts)}
+            self._preempt(possible, "has no capacity for one more server")
+
+    def end_excess(self) -> None:
+        """End what is above a quota, if that is possible."""
+        for index, left in enumerate(self._left):
+            for resource in left:
+                self._preempt({_ALWAYS: (_Wanted(index, resource, 0),)}, "is exceeded")
+
+    def _wanted(self, amounts: Sequence[Amounts]) -> tuple[_Wanted, ...]:
+        return tuple(
+            _Wanted(index, resource, amount)
+            for index, of_quota in enumerate(amounts)
+            for resource, amount in of_quota.items()
+            if amount > 0 and resource in self._left[index]
+        )
+
+    def _preempt(self, wanted: _WantedOfShapes, reason: str, pod: ObjectKey | None = None) -> bool:
+        """Choose as few victims as leave what is wanted; none if all placeholders together are not enough."""
+        chosen: dict[ObjectKey, tuple[Placeholder, _Wanted]] = {}
+        while (lacking := self._lacking(wanted)) is not None:
+            victim = next((each for each in self._stay_now() if self._freed(each, lacking) > 0), None)
+            if victim is None:
+                for each, _ in chosen.values():
+                    self._stay(each)
+                return False
+            self._go(victim)
+            chosen[victim.key] = victim, lacking
+        for each, _ in tuple(chosen.values()):  # one that was chosen later may free the same
+            self._stay(each)
+            if self._lacking(wanted) is None:
+                del chosen[each.key]
+            else:
+                self._go(each)
+        for each, lacking in chosen.values():
+            bound = self._quotas[lacking.index].bound(lacking.resource)
+            self.victims.append(delete_placeholder(each.pod, each.state, Cause.QUOTA, f"{bound} {reason}", pod))
+        return True
+
+    def _lacking(self, wanted: _WantedOfShapes) -> _Wanted | None:
+        """The first amount that is not left."""
+        for shape, amounts in wanted.items():
+            if shape == _ALWAYS or self._staying[shape]:
+                for each in amounts:
+                    if self._left[each.index][each.resource] < each.amount:
+                        return each
+        return None
+
+    def _is_possible(self, wanted: Iterable[_Wanted]) -> bool:
+        """Whether this would be left without any placeholder."""
+        return all(
+            self._left[each.index][each.resource] + sum(self._freed(other, each) for other in self._stay_now())
+            >= each.amount
+            for each in wanted
+        )
+
+    def _stay_now(self) -> Iterator[Placeholder]:
+        return (each for each in self._candidates if each.key not in self._going)
+
+    def _freed(self, placeholder: Placeholder, wanted: _Wanted) -> int:
+        return self._needs.of_placeholder(placeholder.shape)[wanted.index].get(wanted.resource, 0)
+
+    def _go(self, placeholder: Placeholder) -> None:
+        self._going.add(placeholder.key)
+        self._staying[placeholder.shape] -= 1
+        self.add(self._needs.of_placeholder(placeholder.shape))
+
+    def _stay(self, placeholder: Placeholder) -> None:
+        self._going.remove(placeholder.key)
+        self._staying[placeholder.shape] += 1
+        self.add(self._needs.of_placeholder(placeholder.shape), -1)
+
+
+def _candidates(
+    view: View, policy: Policy, needing: Mapping[str, Sequence[ObjectKey]], ending: Collection[ObjectKey]
+) -> list[Placeholder]:
+    """Possible victims: placeholders that help users least come first, and the newest of them."""
+    found: list[Placeholder] = []
+    for shape, there in view.placeholders_of_shape.items():
+        if shape not in policy.shapes:
+            continue
+        free = [each for each in there if each.key not in ending and each.may_end(Cause.QUOTA)]
+        pending = [each for each in free if each.is_pending]
+        for_users = {each.key for each in pending[: len(needing.get(shape, ()))]}
+        found += (each for each in free if each.key not in for_users)
+    return sorted(found, key=lambda each: (_FIRST.index(each.state), newest_first(each)))
+
+
+def _in_handover(view: View, policy: Policy) -> Iterator[str]:
+    """Shapes of placeholders whose servers' pods have come a short time ago."""
+    for each in view.placeholders.values():
+        if each.reservation is not None and each.shape in policy.shapes:
+            pod = view.users.get(ObjectKey(each.pod.namespace, each.reservation.pod))
+            if pod is not None and age(pod.created, view.now) < _SHORT_HANDOVER:
+                yield each.shape
+
+
+def _has_no_claims(view: View, pod: Pod) -> bool:
+    """Whether a server names the claims of a placeholder."""
+    keys = [ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim]
+    return any(ObjectKey.of(other) in view.users for key in keys for other in view.pods_naming(key))

@@ -1,0 +1,396 @@
+"""What people set for a time: targets of placeholders, pauses, nodes to drain, and whether anything is decided at all.
+
+What they order once is kept here until it is done, so that the next leader knows it, too. Calendar entries that they
+add stay until they are deleted. All is stored in a ConfigMap, with an audit trail of the latest changes. An invalid
+part is left out, as another writer may have written it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, DeletionOrder, Policy, ReplicaRange
+from dra_spawner.simulator.model.claims import ObjectKey
+
+__all__ = [
+    "MAX_ENTRIES",
+    "MAX_ORDERS",
+    "MAX_SETTINGS",
+    "ORDER_LASTING",
+    "AuditEntry",
+    "OperatorSetting",
+    "OperatorSettings",
+    "SettingKey",
+    "SettingKind",
+    "StoredOrder",
+    "read_settings",
+    "settings_data",
+]
+
+#: Limit of settings at a time, so that the ConfigMap stays small.
+MAX_SETTINGS: Final = 200
+#: Limit of calendar entries.
+MAX_ENTRIES: Final = 1_000
+#: Limit of orders that are not done yet.
+MAX_ORDERS: Final = 100
+#: Time after which an order that could not be carried out is dropped.
+ORDER_LASTING: Final = timedelta(minutes=5)
+#: Limit of entries in the audit trail; the oldest ones are dropped.
+_MAX_AUDITED: Final = 500
+_SETTINGS_KEY: Final = "settings.json"
+_ORDERS_KEY: Final = "orders.json"
+_ENTRIES_KEY: Final = "calendar-entries.json"
+_AUDIT_KEY: Final = "audit.json"
+_LONGEST: Final = 1_000
+#: Limits of the stored text: a ConfigMap holds 1 MiB.
+_MAX_ENTRIES_TEXT: Final = 250_000
+_MAX_AUDIT_TEXT: Final = 400_000
+
+
+class SettingKind(StrEnum):
+    """What a setting is about; also its part of the API's address."""
+
+    #: Other numbers of placeholders of a choice.
+    PLACEHOLDERS = "placeholders"
+    #: No placeholder of a choice is created or deleted for its target.
+    PAUSED = "paused"
+    #: A node is drained.
+    DRAINING = "draining"
+    #: Nothing is decided; its name is always `OBSERVING_NAME`.
+    OBSERVING = "observing"
+
+
+SettingKey: TypeAlias = tuple[SettingKind, str]
+"""Kind and name of a setting: the name of a choice, or of a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSetting:
+    """One setting.
+
+    Attributes
+    ----------
+    by
+        Who set it, such as ``user ada``.
+    until
+        When it ends; None if it ends only by being deleted.
+    reason
+        Why, in the words of the person; may be empty.
+    replicas
+        Of the kind `SettingKind.PLACEHOLDERS`.
+    """
+
+    kind: SettingKind
+    name: str
+    by: str
+    at: datetime
+    until: datetime | None = None
+    reason: str = ""
+    replicas: ReplicaRange | None = None
+
+    @property
+    def key(self) -> SettingKey:
+        return self.kind, self.name
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it has ended."""
+        return self.until is not None and self.until <= now
+
+    @property
+    def because(self) -> str:
+        """Who set it, until when and why, as the end of a sentence."""
+        until = f" until {self.until:%Y-%m-%d %H:%M %Z}" if self.until is not None else ""
+        return f"set by {self.by}{until}" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOrder:
+    """An order to delete one placeholder.
+
+    Attributes
+    ----------
+    key, uid
+        Of the placeholder's pod.
+    server
+        Name of the pod whose reservation is to end; empty for an order to evict.
+    by
+        Who ordered it, such as ``user ada``.
+    """
+
+    key: ObjectKey
+    uid: str
+    server: str
+    by: str
+    at: datetime
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it is dropped, done or not."""
+        return now - self.at >= ORDER_LASTING
+
+    @property
+    def order(self) -> DeletionOrder:
+        """The same for decisions."""
+        reason = f"{self.by} released its reservation" if self.server else f"{self.by} evicted it"
+        return DeletionOrder(self.key, self.uid, self.server, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """A change that a person made.
+
+    Attributes
+    ----------
+    change
+        ``set``, ``deleted``, or the name of an operation.
+    subject
+        What it was about.
+    details
+        The setting, or the reason.
+    """
+
+    at: datetime
+    by: str
+    change: str
+    subject: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """All settings, orders that may not be done yet, and the audit trail with the newest entry last.
+
+    Attributes
+    ----------
+    entries
+        Calendar entries by id, as they were written; not checked.
+    """
+
+    settings: Mapping[SettingKey, OperatorSetting] = field(default_factory=dict)
+    audit: tuple[AuditEntry, ...] = ()
+    orders: tuple[StoredOrder, ...] = ()
+    entries: Mapping[str, JsonObject] = field(default_factory=dict)
+
+    def active(self, now: datetime) -> OperatorSettings:
+        """The same without settings and orders that have ended; the same object if none has."""
+        if not (any(each.is_over(now) for each in self.settings.values()) or any(e.is_over(now) for e in self.orders)):
+            return self
+        return replace(
+            self,
+            settings={key: each for key, each in self.settings.items() if not each.is_over(now)},
+            orders=tuple(each for each in self.orders if not each.is_over(now)),
+        )
+
+    def of_kind(self, kind: SettingKind) -> dict[str, OperatorSetting]:
+        """Settings of a kind by name."""
+        return {name: each for (found, name), each in sorted(self.settings.items()) if found is kind}
+
+    def with_setting(self, setting: OperatorSetting) -> OperatorSettings:
+        """The same with one more setting, in place of an earlier one."""
+        return replace(self, settings={**self.settings, setting.key: setting}).audited(
+            AuditEntry(setting.at, setting.by, "set", " ".join(setting.key), json.dumps(_setting_json(setting)))
+        )
+
+    def without(self, key: SettingKey, by: str, at: datetime) -> OperatorSettings:
+        """The same without a setting."""
+        rest = {each: setting for each, setting in self.settings.items() if each != key}
+        return replace(self, settings=rest).audited(AuditEntry(at, by, "deleted", " ".join(key)))
+
+    def with_order(self, order: StoredOrder) -> OperatorSettings:
+        """The same with one more order, in place of an earlier one about the same pod."""
+        rest = tuple(each for each in self.orders if each.uid != order.uid)
+        change = "release" if order.server else "evict"
+        entry = AuditEntry(order.at, order.by, change, f"Pod {order.key}")
+        return replace(self, orders=(*rest, order)).audited(entry)
+
+    def without_orders(self, done: Collection[StoredOrder]) -> OperatorSettings:
+        """The same without orders that are done."""
+        return replace(self, orders=tuple(each for each in self.orders if each not in done))
+
+    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime) -> OperatorSettings:
+        """The same with a calendar entry, in place of an earlier one with this id."""
+        return replace(self, entries={**self.entries, name: written}).audited(
+            _about_entry(at, by, "set", name, written)
+        )
+
+    def without_entry(self, name: str, by: str, at: datetime) -> OperatorSettings:
+        """The same without a calendar entry."""
+        rest = {each: written for each, written in self.entries.items() if each != name}
+        written = self.entries.get(name, {})
+        return replace(self, entries=rest).audited(_about_entry(at, by, "deleted", name, written))
+
+    @property
+    def fits_storage(self) -> bool:
+        """Whether the calendar entries are few and short enough to be stored."""
+        return len(self.entries) <= MAX_ENTRIES and len(json.dumps(self.entries)) <= _MAX_ENTRIES_TEXT
+
+    def audited(self, entry: AuditEntry) -> OperatorSettings:
+        """The same with one more entry in the audit trail."""
+        return replace(self, audit=(*self.audit, entry)[-_MAX_AUDITED:])
+
+    @property
+    def replicas(self) -> dict[str, ReplicaRange]:
+        """Targets by name of the choice."""
+        found = self.of_kind(SettingKind.PLACEHOLDERS)
+        return {name: each.replicas for name, each in found.items() if each.replicas is not None}
+
+    def applied_to(self, policy: Policy, shape_of: Mapping[str, str]) -> Policy:
+        """A policy with pauses, draining, observing and orders; targets are in `replicas`.
+
+        Parameters
+        ----------
+        shape_of
+            Id of the shape by name of the choice.
+        """
+        if not self.settings and not self.orders:
+            return policy
+        observing = next(iter(self.of_kind(SettingKind.OBSERVING).values()), None)
+        paused = (find_choice(name, shape_of) for name in self.of_kind(SettingKind.PAUSED))
+        return replace(
+            policy,
+            paused=frozenset(shape_of[name] for name in paused if name is not None),
+            drained={name: each.because for name, each in self.of_kind(SettingKind.DRAINING).items()},
+            orders=tuple(each.order for each in self.orders),
+            observing_because=f"the service only observes, {observing.because}" if observing is not None else "",
+        )
+
+
+def _about_entry(at: datetime, by: str, change: str, name: str, written: JsonObject) -> AuditEntry:
+    return AuditEntry(at, by, change, f"calendar-entry {name}", json.dumps(written)[:_LONGEST] if written else "")
+
+
+def settings_data(settings: OperatorSettings) -> dict[str, str]:
+    """The data of the ConfigMap."""
+    audit = (
+        {"at": each.at.isoformat(), "by": each.by, "change": each.change, "subject": each.subject}
+        | ({"details": each.details} if each.details else {})
+        for each in settings.audit
+    )
+    return {
+        _SETTINGS_KEY: json.dumps([_setting_json(each) for _, each in sorted(settings.settings.items())], indent=1),
+        _ORDERS_KEY: json.dumps([_order_json(each) for each in settings.orders]),
+        _ENTRIES_KEY: json.dumps(settings.entries),
+        _AUDIT_KEY: _newest(map(json.dumps, audit)),
+    }
+
+
+def read_settings(obj: JsonObject | None) -> OperatorSettings:
+    """The settings in a ConfigMap; empty without one."""
+    data = obj.get("data") if obj is not None else None
+    data = data if isinstance(data, dict) else {}
+    settings = [each for each in map(_read_setting, _read_list(data.get(_SETTINGS_KEY))) if each is not None]
+    audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
+    orders = [each for each in map(_read_order, _read_list(data.get(_ORDERS_KEY))) if each is not None]
+    return OperatorSettings(
+        {each.key: each for each in settings[:MAX_SETTINGS]},
+        tuple(audit[-_MAX_AUDITED:]),
+        tuple(orders[:MAX_ORDERS]),
+        _read_entries(data.get(_ENTRIES_KEY)),
+    )
+
+
+def _setting_json(setting: OperatorSetting) -> JsonObject:
+    found: JsonObject = {"kind": setting.kind, "name": setting.name, "by": setting.by, "at": setting.at.isoformat()}
+    if setting.until is not None:
+        found["until"] = setting.until.isoformat()
+    if setting.reason:
+        found["reason"] = setting.reason
+    if setting.replicas is not None:
+        found |= {"min": setting.replicas.min, "max": setting.replicas.max}
+    return found
+
+
+def _order_json(order: StoredOrder) -> JsonObject:
+    return {
+        "namespace": order.key.namespace,
+        "name": order.key.name,
+        "uid": order.uid,
+        "server": order.server,
+        "by": order.by,
+        "at": order.at.isoformat(),
+    }
+
+
+def _newest(audit: Iterable[str]) -> str:
+    """A JSON list of the last entries, as many as may be stored."""
+    kept: deque[str] = deque()
+    size = 0
+    for each in audit:
+        kept.append(each)
+        size += len(each) + 2
+        while size > _MAX_AUDIT_TEXT:
+            size -= len(kept.popleft()) + 2
+    return f"[{', '.join(kept)}]"
+
+
+def _read_list(text: object) -> Iterable[Any]:
+    found = _read_json(text)
+    return found if isinstance(found, list) else []
+
+
+def _read_entries(text: object) -> dict[str, JsonObject]:
+    found = _read_json(text)
+    return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
+
+
+def _read_json(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_setting(written: Any) -> OperatorSetting | None:
+    try:
+        kind = SettingKind(written["kind"])
+        replicas = None
+        if kind is SettingKind.PLACEHOLDERS:
+            replicas = ReplicaRange(_number(written["min"]), _number(written["max"]))
+            if replicas.min > replicas.max:
+                return None
+        until = _moment(written["until"]) if "until" in written else None
+        texts = (_text(written["name"]), _text(written["by"]))
+        return OperatorSetting(kind, *texts, _moment(written["at"]), until, _text(written.get("reason", "")), replicas)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _read_order(written: Any) -> StoredOrder | None:
+    try:
+        namespace, name, uid, server, by = (_text(written[key]) for key in ("namespace", "name", "uid", "server", "by"))
+        return StoredOrder(ObjectKey(namespace, name), uid, server, by, _moment(written["at"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _read_audit(written: Any) -> AuditEntry | None:
+    try:
+        by, change, subject = (_text(written[key]) for key in ("by", "change", "subject"))
+        return AuditEntry(_moment(written["at"]), by, change, subject, _text(written.get("details", "")))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _number(found: object) -> int:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MAX_PLACEHOLDERS:
+        raise ValueError(found)
+    return found
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str) or len(found) > 4 * _LONGEST:
+        raise ValueError(found)
+    return found
+
+
+def _moment(found: object) -> datetime:
+    if not isinstance(found, str):
+        raise ValueError(found)
+    return datetime.fromisoformat(found).astimezone(UTC)

@@ -1,0 +1,1 @@
+"""The drivers that this package knows, one a module."""

@@ -1,0 +1,1 @@
+"""How values are read: keys, rules, templates, layers, problems."""

@@ -1,0 +1,1 @@
+"""What the form offers: choices, their texts and sizes."""

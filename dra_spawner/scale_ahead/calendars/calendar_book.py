@@ -1,0 +1,89 @@
+"""All calendars of a hub: its own entries, and iCal calendars that are read periodically."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from dra_spawner.common.log_once import LogOnce
+from dra_spawner.scale_ahead.calendars.calendar_source import CalendarSource
+from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+
+__all__ = ["ADDED_ENTRIES", "OWN_ENTRIES", "CalendarBook"]
+
+log = logging.getLogger(__name__)
+
+OWN_ENTRIES: Final = "calendar_entries"
+"""`Occurrence.source` of the hub's own entries: the name of their setting."""
+ADDED_ENTRIES: Final = "api/calendar-entries"
+"""`Occurrence.source` of entries that administrators add."""
+_INTERVAL_SECONDS: Final = 300.0
+_PAST: Final = timedelta(days=1)
+
+
+class CalendarBook:
+    """The calendars of a hub.
+
+    Parameters
+    ----------
+    entries
+        The hub's own entries.
+    sources
+        Calendars by address or file.
+    """
+
+    def __init__(self, entries: Iterable[CalendarEntry] = (), sources: Iterable[CalendarSource] = ()) -> None:
+        self.entries = tuple(entries)
+        self.sources = tuple(sources)
+        self.added: tuple[CalendarEntry, ...] = ()
+        """Entries that administrators have added."""
+        self.awaited_until: datetime | None = None
+        """Time until which the calendars are incomplete without the added entries; None if these are loaded."""
+        self._log_once = LogOnce(log, "Scale-ahead: %s")
+
+    def occurrences(self, now: datetime, ahead: timedelta) -> tuple[Occurrence, ...]:
+        """Occurrences that begin within `ahead` and did not end more than a day ago, in the order of their begin."""
+        begins, ends = now - _PAST, now + ahead
+        found = [each for entry in self.entries for each in entry.occurrences(begins, ends, OWN_ENTRIES)]
+        found += (each for entry in self.added for each in entry.occurrences(begins, ends, ADDED_ENTRIES))
+        for source in self.sources:
+            found += (each for each in source.occurrences() if each.ends > begins and each.begins < ends)
+        return tuple(sorted(found, key=lambda each: (each.begins.timestamp(), each.name, each.profile)))
+
+    def problems(self, now: datetime) -> tuple[str, ...]:
+        """Problems of calendars, as sentences without their full stop."""
+        found: list[str] = []
+        for source in self.sources:
+            found += source.problems
+            if source.is_stale(now):
+                copy = (
+                    f"its last good copy is of {source.read_at:%Y-%m-%d %H:%M %Z}"
+                    if source.read_at
+                    else "there is no good copy"
+                )
+                found.append(f"calendar {source.name} could not be read for an hour: {copy}")
+        return tuple(found)
+
+    def is_complete(self, now: datetime) -> bool:
+        """Whether all entries are known: each calendar was read at least once, or could not be read for a day."""
+        if self.awaited_until is not None and now < self.awaited_until:
+            return False
+        return all(source.read_at is not None or source.is_given_up(now) for source in self.sources)
+
+    async def run(self, now: Callable[[], datetime], seconds: float = _INTERVAL_SECONDS) -> None:
+        """Read the calendars periodically, until cancelled."""
+        while self.sources:
+            await self.refresh(now())
+            await asyncio.sleep(seconds)
+
+    async def refresh(self, now: datetime) -> None:
+        """Read all calendars once, and log new problems. They are read at once, and computed one after the other."""
+        turn = asyncio.Lock()
+        async with asyncio.TaskGroup() as tasks:
+            for source in self.sources:
+                tasks.create_task(source.refresh(now, turn), name=f"calendar {source.name}")
+        self._log_once.present(self.problems(now))

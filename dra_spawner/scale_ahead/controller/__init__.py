@@ -1,0 +1,1 @@
+"""Targets that follow demand while the service leads, and their settings."""

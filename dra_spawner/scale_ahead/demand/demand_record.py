@@ -1,0 +1,238 @@
+"""What is remembered of one profile group between forecasts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra_spawner.scale_ahead.demand.calibration import Calibration, placeholders_for
+from dra_spawner.scale_ahead.demand.estimators.arrivals import MinuteCounts
+from dra_spawner.scale_ahead.demand.estimators.calendar_entries import OpenWindows
+from dra_spawner.scale_ahead.demand.estimators.reactive import DecayingMean
+from dra_spawner.scale_ahead.demand.hold import RunningMaximum
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY
+from dra_spawner.scale_ahead.demand.settings import DemandSettings
+from dra_spawner.scale_ahead.demand.wall_clock import WallClock
+
+__all__ = ["DemandRecord", "JudgedForecast"]
+
+#: Half-life of the comparison with past weeks.
+_LEVEL_DECAY: Final = 0.5 ** (1 / MINUTES_A_DAY)
+#: Launches that both sides of the comparison begin with, so that few launches say little.
+_LEVEL_PRIOR: Final = 10.0
+#: Bounds of the half-life of the recent rate, in lead times.
+_SHORTEST_MEMORY: Final = 0.5
+_LONGEST_MEMORY: Final = 6.0
+#: Statements that wait for what happens: no lead time is longer.
+_MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedForecast:
+    """A forecast whose lead time is over, and what came.
+
+    Attributes
+    ----------
+    expected
+        Launches less departures.
+    placeholders
+        With its safety.
+    growth
+        The largest growth of the number of servers within a lead time.
+    """
+
+    expected: float
+    placeholders: int
+    growth: int
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the placeholders were enough for what came."""
+        return self.growth <= self.placeholders
+
+
+class DemandRecord:
+    """Counts, rates, safety factor and held figures of one profile group.
+
+    Each minute: `observe` the minute that is over, make a forecast, and `note` it.
+
+    Parameters
+    ----------
+    begin
+        The first minute that will be observed.
+    settings
+        Those of the forecasts.
+    """
+
+    def __init__(self, begin: int, settings: DemandSettings) -> None:
+        self.settings = settings
+        self.counts = MinuteCounts(begin)
+        self.recent = DecayingMean()
+        """Launches a minute that no calendar entry explains."""
+        self.departing = DecayingMean()
+        self.calibration = Calibration(settings.hit_rate)
+        self.wall_clock = WallClock(settings.zone, settings.holidays, settings.weeks)
+        self.held_expected = RunningMaximum()
+        self.held_launches = RunningMaximum()
+        self.held_usual = RunningMaximum()
+        """Placeholders for launches that no entry explains."""
+        self.windows = OpenWindows()
+        self.held_total = RunningMaximum()
+        """Servers, and the placeholders for usual launches above the floor, together."""
+        self.judged: JudgedForecast | None = None
+        """The forecast of a lead time ago; None if there was none."""
+        self._actual = DecayingMean()
+        self._usual = DecayingMean()
+        self._usual_now: float | None = None
+        self._said: dict[int, tuple[float, float, int]] = {}
+        self._lead = 0
+        self._is_awaiting = False
+        self._fading = 0.5 ** (1 / settings.calibration_days)
+        self._renew_at = begin + MINUTES_A_DAY
+
+    @property
+    def level(self) -> float:
+        """Launches of the last day in relation to the same times of past weeks."""
+        return (self._actual.total + _LEVEL_PRIOR) / (self._usual.total + _LEVEL_PRIOR)
+
+    def observe(self, minute: int, arrivals: int, departures: int = 0) -> None:
+        """Take in a minute that is over.
+
+        Raises
+        ------
+        ValueError
+            If it was observed before, or a count is negative.
+        """
+        missing = minute - self.counts.end
+        self.counts.record(minute, arrivals, departures)
+        rate = self.recent.mean
+        decay = self._decay(rate)
+        self.skip(missing)
+        # The rush that an entry announces says nothing about other launches.
+        self.recent.add(rate if self._is_awaiting else arrivals, decay)
+        self.departing.add(departures, decay)
+        if self._usual_now is not None:
+            self._actual.add(arrivals, _LEVEL_DECAY)
+            self._usual.add(self._usual_now, _LEVEL_DECAY)
+        self._learn(minute + 1, arrivals)
+
+    def note(self, minute: int, lead: int, launches: float, expected: float, usual: float | None) -> None:
+        """Note what the estimators say at a minute, before anything is held.
+
+        Parameters
+        ----------
+        lead
+            Minutes.
+        usual
+            Launches a minute of past weeks; None without any.
+        """
+        self._lead = lead
+        self.held_expected.add(minute, expected)
+        self.held_launches.add(minute, launches)
+        self._usual_now = usual
+
+    def said(self, minute: int, expected: float, deviation: float, assured: int, *, is_awaiting: bool) -> None:
+        """Remember what was said at a minute, to learn from what comes of it.
+
+        Parameters
+        ----------
+        is_awaiting
+            Whether users of a calendar entry may join now.
+        """
+        if len(self._said) > _MAX_STATEMENTS:
+            self._said.clear()
+        self._said[minute] = (expected, deviation, assured)
+        self._is_awaiting = is_awaiting
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered beside the counts, as JSON: `restore` goes on as if this record had never ended."""
+        return {
+            **{name: part.state() for name, part in self._parts().items()},
+            "usual_now": self._usual_now,
+            "said": [[minute, *each] for minute, each in self._said.items()],
+            "lead": self._lead,
+            "is_awaiting": self._is_awaiting,
+            "renew_at": self._renew_at,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what another record has remembered.
+
+        Raises
+        ------
+        ValueError
+            If this is not the state of a record. This record must not be used then.
+        """
+        try:
+            for name, part in self._parts().items():
+                part.restore(state[name])
+            usual = state["usual_now"]
+            self._usual_now = float(usual) if usual is not None else None
+            self._said = {
+                int(minute): (float(expected), float(deviation), int(assured))
+                for minute, expected, deviation, assured in state["said"]
+            }
+            self._lead, self._renew_at = int(state["lead"]), int(state["renew_at"])
+            self._is_awaiting = bool(state["is_awaiting"])
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"this is no state of a demand record: {error!r}") from None
+
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own."""
+        return {
+            "recent": self.recent,
+            "departing": self.departing,
+            "calibration": self.calibration,
+            "held_expected": self.held_expected,
+            "held_launches": self.held_launches,
+            "held_usual": self.held_usual,
+            "held_total": self.held_total,
+            "windows": self.windows,
+            "actual": self._actual,
+            "usual": self._usual,
+        }
+
+    def later(self) -> DemandRecord:
+        """A record to ask about later minutes, in their order: what is noted there changes nothing here.
+
+        Counts, safety factor and level are taken from this record.
+        """
+        found = copy.copy(self)
+        found.recent, found.departing = self.recent.copy(), self.departing.copy()
+        found.held_expected, found.held_launches = self.held_expected.copy(), self.held_launches.copy()
+        found.held_total, found.held_usual = self.held_total.copy(), self.held_usual.copy()
+        found.windows = self.windows.copy()
+        found._said = {}
+        return found
+
+    def skip(self, minutes: int) -> None:
+        """Let minutes pass of which nothing is known: the recent rates fade, and no counts are recorded."""
+        decay = self._decay(self.recent.mean)
+        if minutes and decay:
+            self.recent.skip(minutes, decay)
+            self.departing.skip(minutes, decay)
+
+    def _decay(self, rate: float) -> float:
+        """Factor by which a minute shrinks in the recent rate; 0 before the first forecast."""
+        if not self._lead:
+            return 0.0
+        shortest, longest = _SHORTEST_MEMORY * self._lead, _LONGEST_MEMORY * self._lead
+        half_life = self.settings.memory / rate if rate * longest > self.settings.memory else longest
+        return float(0.5 ** (1 / max(half_life, shortest)))
+
+    def _learn(self, end: int, arrivals: int) -> None:
+        said = self._said.pop(end - self._lead, None)
+        self.judged = None
+        if said is not None:
+            growth = self.counts.largest_growth(end, self._lead)
+            expected, deviation, assured = said
+            enough = max(placeholders_for(expected, deviation, self.calibration.factor), assured)
+            self.judged = JudgedForecast(expected, enough, growth)
+            if arrivals:
+                self.calibration.add(growth, arrivals, *said)
+        if end >= self._renew_at:
+            self._renew_at = end + MINUTES_A_DAY
+            self.calibration.renew(self._fading)
+            self._said = {minute: each for minute, each in self._said.items() if minute > end - self._lead}

@@ -1,0 +1,1 @@
+"""Estimators: what each expects of the next minutes, by itself."""

@@ -1,0 +1,340 @@
+"""Number of servers of a shape that fit on present and on new nodes: they are placed one by one in a trial."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.dra.allocation.reasons import RefusalKind
+from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.placeholders.planner.cluster.view import View, is_labelled, is_open
+from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import NodeLook, looks_of_kind
+from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
+from dra_spawner.simulator.devices.search_limits import CommonBudget
+from dra_spawner.simulator.failed_fits import FailedFits
+from dra_spawner.simulator.fitting import NodeAnswer
+from dra_spawner.simulator.model.nodes import NodeState
+from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.node_templates import NodeTemplate, add_node
+from dra_spawner.simulator.refusal_text import NO_NODE, refusal_detail
+from dra_spawner.simulator.snapshot import Undecided
+
+__all__ = ["Capacity", "NewNodes", "drained_clause", "measure_capacity"]
+
+#: Limit of other pending servers that are placed first.
+_MAX_PENDING: Final = 500
+#: Cost of one attempt to place a server, without the search for devices, in steps of the search's budget.
+_ATTEMPT_STEPS: Final = 10
+_NEW: Final = "rehearsed"
+_MAX_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodes:
+    """New nodes of one kind.
+
+    Attributes
+    ----------
+    slots
+        Number of servers on each node, in the order in which the nodes are filled.
+    template_node
+        Node of which they are copies; empty if the described number of slots was used instead.
+    last_seen
+        Time at which this node was last present; None if it is present now.
+    refusal
+        Why no server fits on them; empty if servers fit.
+    refusal_kind
+        Why the nearest device was refused, if devices are the reason.
+    servers_on_nodes
+        The fewest and the most servers on one node, if nodes of the kind differ; None if they do not.
+    """
+
+    supply: NodeSupply
+    slots: tuple[int, ...] = ()
+    template_node: str = ""
+    last_seen: datetime | None = None
+    refusal: str = ""
+    refusal_kind: RefusalKind | None = None
+    servers_on_nodes: tuple[int, int] | None = None
+
+    @property
+    def servers(self) -> int:
+        return sum(self.slots)
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether servers fit on these nodes, and no more of them may be added."""
+        most = self.supply.max_new
+        return not self.refusal and most is not None and len(self.slots) >= most
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Numbers of servers that fit on present and new nodes.
+
+    Attributes
+    ----------
+    ready
+        Servers that fit on present nodes with their images.
+    without_image
+        Servers that fit on other present nodes.
+    new
+        New nodes by kind, in the given order; kinds that are not needed are left out.
+    lacking
+        Servers that fit on no node.
+    refusal
+        Why a server fits on no present node; empty if all servers fit.
+    drained
+        Nodes that a person drains and on which one of the lacking servers would fit.
+    """
+
+    ready: int
+    without_image: int
+    new: tuple[NewNodes, ...] = ()
+    lacking: int = 0
+    refusal: str = ""
+    drained: tuple[str, ...] = ()
+
+    @property
+    def present(self) -> int:
+        return self.ready + self.without_image
+
+
+def measure_capacity(
+    view: View,
+    shape: Shape,
+    namespace: str,
+    wanted: int,
+    supplies: Sequence[NodeSupply],
+    budget: SearchBudget,
+    *,
+    are_pending_included: bool = False,
+) -> Capacity:
+    """Place servers of a shape until all have a node, or no node is left.
+
+    Other pending servers are placed first. Placeholders of other shapes stay: they are for other users.
+
+    Parameters
+    ----------
+    supplies
+        Kinds of new nodes, in the order in which they are used.
+    are_pending_included
+        Whether the wanted servers include pending servers of this shape.
+
+    Raises
+    ------
+    SearchStopped
+        If the budget is exceeded.
+    """
+    snapshot = view.snapshot
+    snapshot.limit_searches(CommonBudget(lambda: budget))
+    try:
+        with snapshot.trial():
+            placing = _Placing(view, shape, namespace, budget)
+            placing.place_pending(are_pending_included)
+            ready, without_image = placing.on_present_nodes(wanted)
+            left = wanted - ready - without_image
+            new: list[NewNodes] = []
+            for number, supply in enumerate(supplies):
+                if left == 0:
+                    break
+                new.append(placing.on_new_nodes(supply, number, left))
+                left -= new[-1].servers
+            drained = placing.drained_nodes() if left else ()
+            return Capacity(ready, without_image, tuple(new), left, placing.refusal(drained) if left else "", drained)
+    finally:
+        snapshot.limit_searches(view.searches)
+
+
+class _Placing:
+    """Places servers in the trial of a snapshot."""
+
+    def __init__(self, view: View, shape: Shape, namespace: str, budget: SearchBudget) -> None:
+        self._view = view
+        self._snapshot = view.snapshot
+        self._shape = shape
+        self._budget = budget
+        self._present = sorted(view.snapshot.nodes)
+        pod, templates = simulated_user(shape, namespace)
+        # A node without the images now may have them in time. Drained nodes are left out by `_is_usable`; copies of
+        # them are not drained.
+        self._pod = without_drains(without_label(pod, names.IMAGES_READY))
+        self._number = 0
+        self._images = frozenset(map(image_name, shape.images))
+        for template in templates:
+            self._snapshot.put(template)
+        for name in self._present:
+            self._without_doubtful_devices(name)
+
+    def _without_doubtful_devices(self, name: str) -> None:
+        """Remove devices that the scheduler gives away and that no server surely gets."""
+        doubts = self._view.doubts_of(name)
+        for item in self._view.index.slices_of_node.get(name, ()) if doubts else ():
+            devices = tuple(each for each in item.devices if not doubts.because(each.id))
+            self._snapshot.put(replace(item, devices=devices))
+
+    def place_pending(self, are_included: bool) -> None:
+        """Place pending servers first: they wait already."""
+        failed_fits: defaultdict[str, FailedFits] = defaultdict(FailedFits)
+        for pod in self._view.pending_users[:_MAX_PENDING]:
+            shape = self._view.shape_of(pod)
+            if not (are_included and shape == self._shape.id):
+                self._budget.spend(_ATTEMPT_STEPS)
+                with suppress(Undecided):
+                    self._snapshot.place_quickly(pod, failed_fits[shape] if shape else None)
+
+    def on_present_nodes(self, wanted: int) -> tuple[int, int]:
+        """Place servers; returns the numbers on nodes with the images and on other nodes."""
+        counts = {True: 0, False: 0}
+        for has_images in (True, False):
+            for name in self._present:
+                state = self._snapshot.nodes[name]
+                left = wanted - sum(counts.values())
+                if left and self._is_usable(state) and self._has_images(state) is has_images:
+                    counts[has_images] += self._fill(name, left)
+        return counts[True], counts[False]
+
+    def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
+        """Place servers on new nodes of a kind.
+
+        If nodes of the kind differ, the described number of servers decides between them, else the fewest servers.
+        """
+        if not (supply.nodes or supply.past):
+            return _as_described(supply, wanted)
+        refusal = ""
+        kind: RefusalKind | None = None
+        for looks in looks_of_kind(self._view, supply.nodes, supply.past):
+            if looks and not looks[0].shows_all and supply.slots:
+                break  # the administrator knows more
+            counts: dict[str, int] = {}
+            for look in looks:
+                if look.template is None:
+                    refusal = refusal or look.problem
+                    continue
+                counts[look.name], answer = self._servers_on(look.template, f"{_NEW}-{number}", wanted)
+                if answer is not None:
+                    refusal = str(answer)
+                    kind = answer.reason.nearest.kind if answer.reason is not None else None
+            if any(counts.values()):
+                return self._on_nodes_like(_look(looks, counts, supply, wanted), supply, number, wanted, counts)
+        if supply.slots and not refusal:
+            return _as_described(supply, wanted)
+        return NewNodes(supply, refusal=refusal, refusal_kind=kind)
+
+    def _on_nodes_like(
+        self, look: NodeLook, supply: NodeSupply, number: int, wanted: int, counts: Mapping[str, int]
+    ) -> NewNodes:
+        assert look.template is not None
+        slots = self._add(look.template, f"{_NEW}-{number}", wanted, supply.max_new)
+        last_seen = look.past.at if look.past is not None else None
+        fewest, most = min(counts.values()), max(counts.values())
+        differ = (fewest, most) if fewest < most else None
+        return NewNodes(supply, slots, look.name, last_seen, servers_on_nodes=differ)
+
+    def drained_nodes(self) -> tuple[str, ...]:
+        """Nodes that a person drains and on which one more server would fit."""
+        return tuple(
+            name
+            for name in self._view.drained_nodes()
+            if is_open(self._snapshot.nodes[name], self._pod)
+            and self._snapshot.fits_on(self._next_pod(), name, explain=False).fits
+        )
+
+    def refusal(self, drained: Sequence[str]) -> str:
+        """Why a server fits on no node at present."""
+        others = refusal_detail(self._snapshot.fits(self._next_pod()))
+        if not drained:
+            return others
+        told = f"{drained_clause(drained)}, so no new server starts there"
+        return told if others == NO_NODE else f"{told}; on other nodes: {others}"
+
+    def _is_usable(self, state: NodeState) -> bool:
+        return is_open(state, self._pod) and not is_labelled(state, names.DRAINING)
+
+    def _has_images(self, state: NodeState) -> bool:
+        return is_labelled(state, names.IMAGES_READY) or self._images <= images_on(self._view, state)
+
+    def _servers_on(self, template: NodeTemplate, suffix: str, wanted: int) -> tuple[int, NodeAnswer | None]:
+        """How many servers a new node takes, and why it takes none."""
+        with self._snapshot.trial():
+            name = add_node(self._snapshot, template, suffix).name
+            count = self._fill(name, wanted)
+            return count, None if count else self._snapshot.fits_on(self._next_pod(), name, explain=True)
+
+    def _add(self, template: NodeTemplate, suffix: str, wanted: int, most: int | None) -> tuple[int, ...]:
+        """Add nodes until all servers have one; returns the servers by node."""
+        slots: list[int] = []
+        left = wanted
+        while left and (most is None or len(slots) < most):
+            with self._undone_without_servers() as keep:
+                name = add_node(self._snapshot, template, f"{suffix}-{len(slots)}").name
+                count = self._fill(name, left)
+                if not count:
+                    return tuple(slots)
+                keep.append(name)
+            slots.append(count)
+            left -= count
+        return tuple(slots)
+
+    @contextmanager
+    def _undone_without_servers(self) -> Iterator[list[str]]:
+        """Remove the nodes that were added within the context, unless their names are in the list."""
+        keep: list[str] = []
+        self._snapshot.fork()
+        try:
+            yield keep
+        finally:
+            if keep:
+                self._snapshot.commit()
+            else:
+                self._snapshot.revert()
+
+    def _fill(self, node: str, most: int) -> int:
+        """Place servers on a node until it is full; returns their number."""
+        for count in range(most):
+            self._budget.spend(_ATTEMPT_STEPS)
+            if not self._snapshot.schedule(self._next_pod(), node).fits:
+                return count
+        return most
+
+    def _next_pod(self) -> Pod:
+        self._number += 1
+        name = f"{self._pod.name}-{self._number}"
+        return replace(self._pod, name=name, uid=name)
+
+
+def _look(looks: Sequence[NodeLook], counts: Mapping[str, int], supply: NodeSupply, wanted: int) -> NodeLook:
+    """The look that counts: the one with the described number of servers, or the fewest."""
+    described = min(supply.slots or 0, wanted)
+    fitting = [each for each in looks if counts.get(each.name)]
+    return min(fitting, key=lambda each: (abs(counts[each.name] - described), counts[each.name]))
+
+
+def drained_clause(drained: Sequence[str]) -> str:
+    """Which nodes people drain, as a clause."""
+    more = f" and {len(drained) - _MAX_NAMED} more" if len(drained) > _MAX_NAMED else ""
+    return f"{', '.join(drained[:_MAX_NAMED])}{more} {'is' if len(drained) == 1 else 'are'} drained by order"
+
+
+def _as_described(supply: NodeSupply, wanted: int) -> NewNodes:
+    """New nodes of a kind without present or past nodes, with the described number of slots."""
+    if supply.slots is None:
+        return NewNodes(supply, refusal="no node of this kind is present, so its capacity is unknown")
+    if not supply.slots:
+        return NewNodes(supply, refusal="no node of this kind is present, and it is described for other profiles")
+    count = -(-wanted // supply.slots)
+    if supply.max_new is not None:
+        count = min(count, supply.max_new)
+    slots = [supply.slots] * count
+    if sum(slots) > wanted:
+        slots[-1] -= sum(slots) - wanted
+    return NewNodes(supply, tuple(slots))

@@ -1,0 +1,254 @@
+"""Problems that keep expected users from starting, and notes on assumptions of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dra_spawner.dra.allocation.reasons import RefusalKind
+from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
+from dra_spawner.placeholders.planner.targets.shapes import device_classes
+from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, NewNodes, drained_clause
+from dra_spawner.scale_ahead.rehearsal.quotas import QuotaCapacity, unchecked_resources
+from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
+from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
+from dra_spawner.scale_ahead.rehearsal.timetable import Waits
+from dra_spawner.scale_ahead.rehearsal.wording import clock, nodes_of
+
+__all__ = ["limit_obstacles", "node_obstacles", "notes", "time_obstacles"]
+
+_MAX_NAMED: Final = 3
+#: Limit of the images that a node lists (``nodeStatusMaxImages``); it may have more.
+_MAX_LISTED: Final = 50
+_DESCRIBE: Final = "describe the kinds of nodes (node_kinds of the service, --nodes of the command)"
+
+
+def node_obstacles(situation: RehearsalSituation, capacity: Capacity) -> Iterator[RehearsalProblem]:
+    """Why some users get no node, even if all possible nodes are ordered."""
+    lacking, profile = capacity.lacking, situation.expected.profile
+    if not lacking:
+        return
+    if capacity.drained:
+        yield RehearsalProblem(
+            ProblemCode.DRAINED,
+            f"servers of {profile} fit where no new one starts: {drained_clause(capacity.drained)}; end the draining, "
+            "or let more nodes come",
+            "machines that could run them take no new servers, by order of an administrator",
+            lacking,
+        )
+    full = [each for each in capacity.new if each.is_at_limit]
+    unknown = [each.supply.name for each in capacity.new if not each.supply.is_known]
+    if missing := _missing_classes(situation):
+        yield RehearsalProblem(
+            ProblemCode.DEVICE_CLASS_MISSING,
+            f"the cluster has no DeviceClass {', '.join(missing)}, which claims of {profile} name; install its driver",
+            f"the cluster has no devices for {profile}",
+            lacking,
+        )
+    elif unknown:
+        kinds = ", ".join(unknown)
+        yield RehearsalProblem(
+            ProblemCode.NOT_KNOWN,
+            f"no node of {kinds} is present or remembered, so the number of servers of {profile} on it is unknown; "
+            f"{_DESCRIBE}",
+            f"no node of {kinds} is present, so its capacity is unknown",
+            lacking,
+        )
+    elif full:
+        for each in full:
+            kind, most, present = each.supply.name, each.supply.max_nodes or 0, len(each.supply.nodes)
+            yield RehearsalProblem(
+                ProblemCode.MAX_NODES,
+                f"the maximum is {nodes_of(most, kind)}, and {present} are present, so {lacking} users get no node; "
+                "raise the maximum of the node group",
+                f"the maximum is {nodes_of(most, kind)}, and more are needed",
+                lacking,
+            )
+    elif any(each.servers for each in capacity.new):
+        yield RehearsalProblem(
+            ProblemCode.NO_NODE_KIND,
+            f"no server of {profile} fits on further nodes: {capacity.refusal}",
+            f"further nodes can run no server of {profile}",
+            lacking,
+        )
+    else:
+        yield _no_kind(situation, capacity)
+
+
+def _no_kind(situation: RehearsalSituation, capacity: Capacity) -> RehearsalProblem:
+    new, profile = capacity.new, situation.expected.profile
+    reasons = [f"{each.supply.name}: {each.refusal}" for each in new[:_MAX_NAMED]]
+    if len(new) > _MAX_NAMED:
+        reasons.append(f"and {len(new) - _MAX_NAMED} more kinds")
+    if _is_about_selectors(new):
+        return RehearsalProblem(
+            ProblemCode.NO_DEVICE_SELECTED,
+            f"claims of {profile} select no device of any node: {'; '.join(reasons)}",
+            f"no device of the cluster fits {profile}",
+            capacity.lacking,
+        )
+    if not situation.settings.kinds_are_all:
+        why = "; ".join(reasons) or "no node is present or remembered"
+        return RehearsalProblem(
+            ProblemCode.NOT_KNOWN,
+            f"no known kind of node can run a server of {profile}: {why}. If nodes of another kind can come, "
+            f"{_DESCRIBE}",
+            f"no known node can run a server of {profile}",
+            capacity.lacking,
+        )
+    why = "; ".join(reasons) or f"no node can be added, and on present nodes: {capacity.refusal}"
+    are_full = not new and capacity.present
+    return RehearsalProblem(
+        ProblemCode.NO_NODE_KIND,
+        f"no kind of node can run a server of {profile}: {why}",
+        "no node can be added, and the present ones are full" if are_full else f"no node can run a server of {profile}",
+        capacity.lacking,
+    )
+
+
+def _is_about_selectors(new: Sequence[NewNodes]) -> bool:
+    """Whether there are devices, but no selector selects any."""
+    kinds = {each.refusal_kind for each in new}
+    return RefusalKind.SELECTOR in kinds and kinds <= {RefusalKind.SELECTOR, RefusalKind.NO_DEVICES}
+
+
+def _missing_classes(situation: RehearsalSituation) -> list[str]:
+    wanted = {name for spec in situation.expected.shape.claims.values() for name in device_classes(spec)}
+    return sorted(wanted - set(situation.view.snapshot.classes))
+
+
+def limit_obstacles(
+    situation: RehearsalSituation, by_limit: int, by_quota: int, quotas: Sequence[QuotaCapacity]
+) -> Iterator[RehearsalProblem]:
+    """Limits that allow fewer servers than wanted.
+
+    Parameters
+    ----------
+    by_limit, by_quota
+        Number of users that the limit of placeholders allows, and number that quotas allow.
+    """
+    wanted, profile = situation.wanted, situation.expected.profile
+    if by_quota < wanted:
+        lowest = min(quotas, key=lambda each: each.servers)
+        yield RehearsalProblem(
+            ProblemCode.QUOTA,
+            f"ResourceQuota {lowest.quota} of namespace {situation.namespace} has {lowest.resource} for "
+            f"{lowest.servers} more servers of {profile}; {situation.to_place} are needed",
+            f"a limit of the cluster allows {lowest.servers} more servers",
+            wanted - by_quota,
+        )
+    if by_limit < wanted:
+        most = situation.settings.max_placeholders
+        yield RehearsalProblem(
+            ProblemCode.PLACEHOLDER_LIMIT,
+            f"max of placeholders of {profile} is {most}; {wanted} are needed",
+            f"only {most} servers can be prepared in advance",
+            wanted - by_limit,
+        )
+
+
+def time_obstacles(
+    situation: RehearsalSituation, orders: Sequence[NodeOrder], planned: Waits
+) -> Iterator[RehearsalProblem]:
+    """Why some users wait although all nodes are ordered now."""
+    late = planned.users - planned.without_end
+    if not late:
+        return
+    usable = {max(each.usable_at(situation.now)): each for each in orders}
+    if not usable or max(usable) <= situation.begins:
+        yield RehearsalProblem(
+            ProblemCode.TOO_LATE,
+            "present nodes still pull the images after the begin",
+            "the nodes are not ready in time",
+            late,
+        )
+        return
+    last, order = max(usable), usable[max(usable)]
+    when, kind = clock(order.order_at, situation), order.supply.name
+    if order.is_on_order:
+        yield RehearsalProblem(
+            ProblemCode.TOO_LATE,
+            f"nodes of {kind} were ordered at {when}; the last is usable at {clock(last, situation)}",
+            f"the nodes that were ordered at {when} are usable only later",
+            late,
+        )
+    else:
+        yield RehearsalProblem(
+            ProblemCode.TOO_LATE,
+            f"nodes of {kind} had to be ordered at {when}; ordered now, the last is usable at {clock(last, situation)}",
+            f"the nodes had to be ordered at {when}, and now it is {clock(situation.now, situation)}",
+            late,
+        )
+
+
+def notes(situation: RehearsalSituation, capacity: Capacity) -> Iterator[RehearsalProblem]:
+    """Notes on assumptions of the answer; they keep no user from starting."""
+    if images := _missing_images(situation, capacity):
+        named = ", ".join(images[:_MAX_NAMED])
+        more = f" and {len(images) - _MAX_NAMED} more" if len(images) > _MAX_NAMED else ""
+        yield _note(
+            ProblemCode.IMAGE_MISSING,
+            f"no node has image {named}{more}: check that it exists; its first pull takes a while",
+            situation.wanted,
+        )
+    for each in capacity.new:
+        yield from _notes_of_kind(situation, each)
+    if situation.settings.quotas is None:
+        yield _note(ProblemCode.NOT_KNOWN, f"ResourceQuotas of namespace {situation.namespace} are not checked")
+    for quota in situation.settings.quotas or ():
+        if unknown := unchecked_resources(quota):
+            yield _note(ProblemCode.NOT_KNOWN, f"ResourceQuota {quota.name} limits {', '.join(unknown)}: not checked")
+
+
+def _notes_of_kind(situation: RehearsalSituation, new: NewNodes) -> Iterator[RehearsalProblem]:
+    supply, slots = new.supply, new.slots
+    if slots and new.last_seen is not None:
+        at = new.last_seen.astimezone(situation.expected.begins.tzinfo)
+        yield _note(
+            ProblemCode.NOT_KNOWN,
+            f"new nodes of {supply.name} are assumed to be like {new.template_node}, "
+            f"which was last seen at {at:%Y-%m-%d %H:%M}",
+            new.servers,
+        )
+    if slots and not new.template_node:
+        yield _note(
+            ProblemCode.NOT_KNOWN,
+            f"no node of {supply.name} {'shows all of its devices' if supply.nodes else 'is present'}: "
+            f"{supply.slots} servers on each are described, not proved",
+            new.servers,
+        )
+    elif supply.slots and len(slots) > 1 and slots[0] != supply.slots:
+        yield _note(
+            ProblemCode.NOT_KNOWN,
+            f"a new node of {supply.name} runs {slots[0]} servers; the description says {supply.slots}",
+        )
+    if slots and new.servers_on_nodes is not None:
+        fewest, most = new.servers_on_nodes
+        yield _note(
+            ProblemCode.NOT_KNOWN,
+            f"nodes of {supply.name} differ: {fewest} to {most} servers fit on one. New nodes are assumed to be like "
+            f"{new.template_node}",
+            new.servers,
+        )
+    if slots and not supply.lead_is_known:
+        yield _note(
+            ProblemCode.NOT_KNOWN,
+            f"no lead time of {supply.name} is known: {supply.lead.total_seconds() / 60:g} minutes are assumed",
+        )
+
+
+def _missing_images(situation: RehearsalSituation, capacity: Capacity) -> list[str]:
+    """Images of the shape that neither a node nor a template of new nodes lists."""
+    wanted = set(map(image_name, situation.expected.shape.images))
+    for each in (past for new in capacity.new for past in new.supply.past):
+        wanted -= set(map(image_name, each.template.node.images))
+    for state in situation.view.snapshot.nodes.values():
+        if not wanted or len(state.node.images) >= _MAX_LISTED:
+            return []
+        wanted -= images_on(situation.view, state)
+    return sorted(wanted)
+
+
+def _note(code: ProblemCode, message: str, users: int = 0) -> RehearsalProblem:
+    return RehearsalProblem(code, message, users=users, blocks=False)

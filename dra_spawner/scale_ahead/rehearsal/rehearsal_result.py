@@ -1,0 +1,182 @@
+"""Question and answer of a rehearsal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.scale_ahead.calendars.occurrences import ADDITIONAL, Counts, Occurrence
+from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
+from dra_spawner.scale_ahead.rehearsal.rehearsal_line import RehearsalLine, published_choice
+from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import RehearsalProblem
+from dra_spawner.scale_ahead.rehearsal.timetable import Waits, start_delays
+
+__all__ = [
+    "ExpectedUsers",
+    "NodeOrder",
+    "Rehearsal",
+    "RehearsalSettings",
+    "expected_by_line",
+    "expected_by_occurrence",
+]
+
+#: The same default as for entries of a calendar.
+_RAMP: Final = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedUsers:
+    """Users that are expected at a time.
+
+    Attributes
+    ----------
+    profile
+        Published name of the choice.
+    begins
+        Time at which the first users start their servers; the answer has the same time zone.
+    counts
+        Whether the number is additional to running servers, or the total.
+    ramp
+        Time within which the users start their servers.
+    """
+
+    profile: str
+    shape: Shape
+    users: int
+    begins: datetime
+    counts: Counts = ADDITIONAL
+    ramp: timedelta = _RAMP
+
+
+def expected_by_line(line: RehearsalLine, published: PublishedShapes) -> ExpectedUsers:
+    """The users that a line announces.
+
+    Raises
+    ------
+    ValueError
+        If the hub does not publish the profile.
+    """
+    demand = published_choice(line, published).demand
+    ramp = demand.ramp if demand.ramp is not None else _RAMP
+    shape = published.shapes[demand.profile]
+    return ExpectedUsers(demand.profile, shape, demand.users, line.begins, demand.counts, ramp)
+
+
+def expected_by_occurrence(occurrence: Occurrence, profile: str, shape: Shape) -> ExpectedUsers:
+    """The users that an entry of a calendar announces.
+
+    Parameters
+    ----------
+    profile
+        Published name of the entry's profile.
+    """
+    return ExpectedUsers(profile, shape, occurrence.users, occurrence.begins, occurrence.counts, occurrence.ramp)
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalSettings:
+    """Assumptions and limits of a rehearsal."""
+
+    margin: timedelta = timedelta(minutes=5)
+    """Time before the begin at which all nodes are usable, as the first users may come early."""
+
+    image_time: timedelta = timedelta(0)
+    """Time until a present node has pulled its missing images."""
+
+    max_placeholders: int | None = None
+    """Limit of placeholders of the shape; None for no limit."""
+
+    quotas: tuple[Quota, ...] | None = ()
+    """ResourceQuotas of the servers' namespace; None if they are unknown."""
+
+    kinds_are_all: bool = True
+    """Whether nodes of other kinds cannot come; if they can, no answer says that no node can run a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOrder:
+    """New nodes of one kind.
+
+    Attributes
+    ----------
+    slots
+        Number of expected servers on each node.
+    template_node
+        Node of which they are copies; empty if the described number of slots was used.
+    order_at
+        Time at which they must be ordered to be usable in time, or were ordered.
+    is_on_order
+        Whether they are ordered already, for pending placeholders.
+    """
+
+    supply: NodeSupply
+    slots: tuple[int, ...]
+    template_node: str
+    order_at: datetime
+    is_on_order: bool = False
+
+    @property
+    def nodes(self) -> int:
+        return len(self.slots)
+
+    @property
+    def servers(self) -> int:
+        return sum(self.slots)
+
+    def usable_at(self, now: datetime) -> Iterator[datetime]:
+        """Time at which each node is usable, in UTC, if the order is given in time, or now if that time is past."""
+        # In UTC: Python computes with local times of one zone without regard to changes of the clock.
+        now, order_at = now.astimezone(UTC), self.order_at.astimezone(UTC)
+        begin = order_at if self.is_on_order else max(order_at, now)
+        for delay in start_delays(self.nodes, self.supply.starts_per_minute):
+            yield max(begin + delay + self.supply.usable_after, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """The answer. All of its times are in the time zone of `expected`.
+
+    Attributes
+    ----------
+    verdict
+        One sentence for all readers, without words of Kubernetes.
+    is_possible
+        Whether all users can start without a wait.
+    first_order_at
+        Time at which the first nodes must be ordered, which may be past; None if no node is needed.
+    problems
+        Problems, the most important first, then notes.
+    running
+        Running servers of the shape; a number of users in total includes them.
+    wanted
+        Users that still need a server.
+    warm
+        Users that find a placeholder with a node.
+    free, free_without_image
+        Users that fit on present nodes with the images, and on those without.
+    lacking
+        Users that fit on no node, even if all possible nodes are ordered.
+    without_orders, with_orders
+        Waits of users if no node is ordered before the users come, and if all nodes are ordered in time, or now.
+    """
+
+    expected: ExpectedUsers
+    now: datetime
+    verdict: str
+    is_possible: bool
+    first_order_at: datetime | None
+    problems: tuple[RehearsalProblem, ...]
+    running: int
+    wanted: int
+    warm: int
+    free: int
+    free_without_image: int
+    lacking: int
+    orders: tuple[NodeOrder, ...]
+    without_orders: Waits
+    with_orders: Waits

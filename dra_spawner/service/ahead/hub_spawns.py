@@ -1,0 +1,281 @@
+"""Servers that the hub is starting, read from its REST API: they have no pod yet, so the cluster does not show them.
+
+The hub has no filter for them. ``state=active`` lists users with a server that runs, starts or ends, in pages. A
+starting server has ``pending: "spawn"``, from the user's click until the server answers. The service's role in the hub
+needs the scopes ``list:users`` and ``read:servers``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Self
+
+import aiohttp
+from jupyterhub.services.auth import HubOAuth
+from jupyterhub.utils import make_ssl_context
+
+from dra_spawner import names
+from dra_spawner.common.project_links import where
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice, profile_of
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.targets.spawn_counts import (
+    Choices,
+    KnownServers,
+    PendingSpawn,
+    ServerName,
+    count_spawns,
+)
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
+
+__all__ = ["HubSpawns", "known_servers"]
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_SECONDS: Final = 5.0
+#: Pause after a failure.
+_RETRY_SECONDS: Final = 60.0
+#: The hub is one process, so the pause is at least this many times as long as the last answer took.
+_PAUSE_FACTOR: Final = 20
+#: Age from which an answer does not count any more.
+_LONGEST_AGE_SECONDS: Final = 120.0
+_COUNT_SECONDS: Final = 1.0
+_TIMEOUT_SECONDS: Final = 20.0
+_PAGE: Final = 200
+_MAX_PAGES: Final = 500
+_MAX_BYTES: Final = 32 * 2**20
+_PAGINATED: Final = "application/jupyterhub-pagination+json"
+_NO_RIGHT: Final = (
+    "the hub refuses it; the service's role there needs the scopes list:users and read:servers "
+    f"({where('helm-values/full.yaml')})"
+)
+
+
+class _Unusable(Exception):
+    """Raised for an answer that cannot be used; the message is a part of a sentence."""
+
+
+class _Refused(_Unusable):
+    """Raised where the service lacks a scope."""
+
+
+class HubSpawns:
+    """Numbers of servers that the hub is starting.
+
+    Parameters
+    ----------
+    api_url, token
+        Address of the hub's REST API, and a token for it.
+    published
+        Returns the shapes of the hub's choices.
+    known
+        Returns the servers that the cluster shows.
+    encryption
+        Certificates of a hub with ``internal_ssl``.
+    now
+        Returns seconds of a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        api_url: str,
+        token: str,
+        published: Callable[[], PublishedShapes],
+        known: Callable[[], KnownServers],
+        *,
+        encryption: ssl.SSLContext | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = f"{api_url.rstrip('/')}/users"
+        self._token = token
+        self._published = published
+        self._known = known
+        self._encryption = encryption
+        self._now = now
+        self._servers: dict[ServerName, object] = {}
+        self._asked_at: float | None = None
+        self._problem = ""
+        self._choices: tuple[PublishedShapes, Choices] | None = None
+        self._counted: tuple[float, Counter[str]] | None = None
+
+    @classmethod
+    def of(cls, hub: HubOAuth, controller: PlaceholderController) -> Self:
+        """The servers of the hub to which a service belongs."""
+        encryption = make_ssl_context(hub.keyfile, hub.certfile, cafile=hub.client_ca)
+        return cls(
+            hub.api_url,
+            hub.api_token,
+            lambda: controller.published,
+            lambda: known_servers(controller),
+            encryption=encryption,
+        )
+
+    def pending(self, choice: str) -> int:
+        """Number of starting servers of a choice without a pod and without a reserved placeholder.
+
+        The slug of a profile means its default choice; `pending_of_profile` counts all choices.
+        """
+        counts = self._counts()
+        name = find_choice(choice, counts)
+        return counts[name] if name is not None else 0
+
+    def pending_of_profile(self, profile: str) -> int:
+        """The same number for all choices of a profile, also with free text; of unknown profiles if it is empty."""
+        return sum(number for name, number in self._counts().items() if profile_of(name) == profile)
+
+    def problems(self) -> tuple[str, ...]:
+        """Why starting servers are not counted, as sentences."""
+        if not self._problem:
+            return ()
+        return (f"Servers that the hub is starting are not counted; all else works: {self._problem}.",)
+
+    async def run(self) -> None:
+        """Ask the hub periodically, until cancelled."""
+        while True:
+            began = self._now()
+            try:
+                await self.refresh()
+            except Exception:  # a defect here must not end the service, and the next answer may be better
+                log.exception("The hub's pending spawns are not read")
+            least = _RETRY_SECONDS if self._problem else _INTERVAL_SECONDS
+            await asyncio.sleep(max(least, _PAUSE_FACTOR * (self._now() - began)))
+
+    async def refresh(self) -> None:
+        """Ask the hub once. After a failure the last answer counts for two minutes, and `problems` has the cause."""
+        try:
+            servers = await self._read()
+        except _Refused as error:
+            # The right was withdrawn, so the last answer must not be used any more.
+            self._servers, self._asked_at, problem = {}, None, str(error)
+        except (OSError, aiohttp.ClientError, TimeoutError, _Unusable) as error:
+            problem = _cause(error)
+        else:
+            self._servers, self._asked_at, problem = servers, self._now(), ""
+        self._counted = None
+        if problem and problem != self._problem:
+            log.warning("The hub's pending spawns are not counted: %s", problem)
+        self._problem = problem
+
+    def _counts(self) -> Counter[str]:
+        now = self._now()
+        if self._asked_at is None or now - self._asked_at > _LONGEST_AGE_SECONDS:
+            return Counter()
+        if self._counted is None or not 0 <= now - self._counted[0] < _COUNT_SECONDS:
+            self._counted = now, self._count()
+        return self._counted[1]
+
+    def _count(self) -> Counter[str]:
+        if not self._servers:
+            return Counter()
+        published = self._published()
+        if self._choices is None or self._choices[0] is not published:
+            self._choices = published, Choices(published.shapes, published.skipped)
+        choices = self._choices[1]
+        spawns = (PendingSpawn(name, choices.of(options)) for name, options in self._servers.items())
+        return count_spawns(spawns, self._known())
+
+    # --- the hub ------------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> dict[ServerName, object]:
+        """Options of each server that is starting."""
+        found: dict[ServerName, object] = {}
+        headers = {"Authorization": f"token {self._token}", "Accept": _PAGINATED, "Accept-Encoding": "identity"}
+        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        connector = aiohttp.TCPConnector(ssl=self._encryption) if self._encryption is not None else None
+        async with aiohttp.ClientSession(
+            headers=headers, timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
+            offset = 0
+            for _ in range(_MAX_PAGES):
+                page = await self._page(session, offset)
+                found.update(_starting(page))
+                following = _next_offset(page, offset)
+                if following is None:
+                    return found
+                offset = following
+        raise _Unusable(f"the hub has more than {_MAX_PAGES} pages of users")
+
+    async def _page(self, session: aiohttp.ClientSession, offset: int) -> Any:
+        query = {"state": "active", "limit": str(_PAGE), "offset": str(offset)}
+        async with session.get(self._url, params=query, allow_redirects=False) as answer:
+            if answer.status in (401, 403):
+                raise _Refused(_NO_RIGHT)
+            if answer.status != 200:
+                raise _Unusable(f"the hub answers with status {answer.status}")
+            content = b""
+            while len(content) <= _MAX_BYTES and (more := await answer.content.read(_MAX_BYTES + 1 - len(content))):
+                content += more
+        if len(content) > _MAX_BYTES:
+            raise _Unusable(f"the hub answers with more than {_MAX_BYTES // 2**20} MiB")
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise _Unusable("the hub's answer is not JSON") from None
+
+
+def _items(page: object) -> list[Any]:
+    items = page.get("items") if isinstance(page, dict) else page
+    if not isinstance(items, list):
+        raise _Unusable("the hub's answer is not a list of users")
+    return items
+
+
+def _starting(page: object) -> Iterator[tuple[ServerName, object]]:
+    """Servers of a page that are starting, with their options."""
+    for user in _items(page):
+        name = user.get("name") if isinstance(user, dict) else None
+        if not isinstance(name, str):
+            raise _Unusable("the hub's answer has a user without a name")
+        if "servers" not in user:
+            raise _Refused(_NO_RIGHT)
+        servers = user["servers"]
+        for server, model in servers.items() if isinstance(servers, dict) else ():
+            if isinstance(model, dict) and model.get("pending") == "spawn":
+                yield ServerName(name, server), model.get("user_options")
+
+
+def _next_offset(page: object, offset: int) -> int | None:
+    """Offset of the next page; None after the last one."""
+    pagination = page.get("_pagination") if isinstance(page, dict) else None
+    following = pagination.get("next") if isinstance(pagination, dict) else None
+    found = following.get("offset") if isinstance(following, dict) else None
+    return found if isinstance(found, int) and found > offset else None
+
+
+def _cause(error: Exception) -> str:
+    match error:
+        case _Unusable():
+            return str(error)
+        case TimeoutError():
+            return f"the hub does not answer within {_TIMEOUT_SECONDS:g} s"
+        case OSError() if error.strerror:
+            return f"the hub cannot be reached: {error.strerror}"
+    return f"the hub cannot be reached: {type(error).__name__}"
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+def known_servers(controller: PlaceholderController) -> KnownServers:
+    """Servers with a pod, by the names in KubeSpawner's annotations, and reservations of servers without a pod."""
+    view = controller.view()
+    with_pod = set()
+    for key, pod in view.users.items():
+        observed = controller.watch.observed(Kind.POD, key)
+        if observed is not None and not pod.is_deleted:
+            annotations = observed.annotations
+            with_pod.add(ServerName(annotations.get(names.USERNAME, ""), annotations.get(names.SERVERNAME, "")))
+    reserved = [
+        controller.names_of(placeholder.shape)
+        for placeholder in view.placeholders.values()
+        if placeholder.reservation is not None
+        and ObjectKey(placeholder.pod.namespace, placeholder.reservation.pod) not in view.users
+    ]
+    return KnownServers(with_pod, reserved)

@@ -1,0 +1,307 @@
+"""Rehearsals by the service: on a copy of the cluster, in a thread, so that the service's other work goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_spawner.common.log_once import LogOnce
+from dra_spawner.common.thread_turns import ThreadTurns, Turn
+from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.dra.scheduler_rules import SchedulerRules
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.seen_lead_times import seen_lead_times
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.controller.scale_ahead import ProfileGroup
+from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
+from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
+from dra_spawner.scale_ahead.rehearsal.nodes.node_slots import NodeSlots
+from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import (
+    NodeSupply,
+    SeenLeads,
+    described_supplies,
+    supplies_of_known_kinds,
+)
+from dra_spawner.scale_ahead.rehearsal.nodes.seen_nodes import SeenNode, SeenNodes
+from dra_spawner.scale_ahead.rehearsal.rehearsal_line import read_rehearsal_line
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import (
+    ExpectedUsers,
+    Rehearsal,
+    RehearsalSettings,
+    expected_by_line,
+    expected_by_occurrence,
+)
+from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
+from dra_spawner.scale_ahead.rehearsal.what_if import Simulation, WhatIf, simulate
+from dra_spawner.service.blocking_calls import BlockingCalls
+from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject
+from dra_spawner.simulator.snapshot import Snapshot
+
+__all__ = ["RehearsalAssumptions", "Rehearsals", "TooManyRehearsals"]
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a rehearsal ends without a verdict.
+_MAX_SECONDS: Final = 20.0
+_TIMEOUT_SECONDS: Final = 10.0
+#: Age of the oldest nodes whose lead times count.
+_LOOK_BACK: Final = timedelta(days=14)
+#: Limit of waiting rehearsals.
+_MAX_WAITING: Final = 8
+
+
+class TooManyRehearsals(Exception):
+    """Raised while the limit of waiting rehearsals is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalAssumptions:
+    """Assumptions about new nodes.
+
+    Attributes
+    ----------
+    lead
+        Lead time of a kind of node without recorded lead times.
+    image_time
+        Time until a node has pulled its missing images.
+    margin
+        Time before the begin at which all nodes should be usable.
+    """
+
+    lead: timedelta = timedelta(minutes=10)
+    image_time: timedelta = timedelta(0)
+    margin: timedelta = RehearsalSettings().margin
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The state of the cluster for one rehearsal; nothing of it changes."""
+
+    objects: Sequence[ClusterObject | BrokenObject]
+    now: datetime
+    max_placeholders: int
+    past: tuple[SeenNode, ...]
+    leads: SeenLeads
+    rules: SchedulerRules
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Disable garbage collection: while the copy is built, it would stop all threads many times."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class Rehearsals:
+    """Rehearses the users that administrators or calendars announce.
+
+    Parameters
+    ----------
+    database
+        Returns the history's database, which has recorded lead times; None if it is not available.
+    quotas
+        Returns the ResourceQuotas of the servers' namespace; None while they are unknown.
+    kinds
+        Kinds of nodes that an administrator has described; no others exist. Without a description, present and past
+        kinds count, and others may exist.
+    timeout_seconds
+        Seconds until a database that does not answer counts as unavailable.
+    """
+
+    def __init__(
+        self,
+        controller: PlaceholderController,
+        database: Callable[[], HistoryDatabase | None] = lambda: None,
+        quotas: Callable[[], tuple[Quota, ...] | None] = lambda: None,
+        kinds: Sequence[NodeKind] = (),
+        *,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
+    ) -> None:
+        self._controller = controller
+        self._database = database
+        self._quotas = quotas
+        self._kinds = tuple(kinds)
+        kind_label = controller.settings.policy.readiness.kind_label
+        self._seen = SeenNodes(kind_label)
+        self._slots = NodeSlots(self._seen, kind_label, controller.settings.placeholders.namespace, self._kinds)
+        controller.scale_ahead.slots = self._slots_of
+        self._turns = ThreadTurns()
+        self._waiting = 0
+        self._ask = BlockingCalls("lead times", timeout_seconds)
+        self._log_once = LogOnce(log, "Lead times cannot be read, so assumed ones count: error=%s")
+
+    def expected_by(self, line: str, zone: tzinfo) -> ExpectedUsers:
+        """The users that a line such as ``350 of gpu-slice at 17:00`` announces.
+
+        Raises
+        ------
+        ValueError
+            If the line is invalid; with found and allowed values.
+        """
+        return expected_by_line(read_rehearsal_line(line, self._controller.now(), zone), self._controller.published)
+
+    def _slots_of(self, view: View, group: ProfileGroup) -> NewNodeSlots:
+        """What a new node brings for a group, which forecasts ask."""
+        shape = self._controller.policy.shapes.get(group.shape)
+        return self._slots.of(view, shape, group.choices) if shape is not None else NewNodeSlots()
+
+    def look(self) -> None:
+        """Remember present nodes, for the time when no node of a kind is left."""
+        self._seen.look(self._controller.view())
+
+    async def of_occurrence(
+        self, occurrence: Occurrence, assumptions: RehearsalAssumptions | None = None
+    ) -> Rehearsal | None:
+        """Rehearse an entry of a calendar; None if the hub does not publish its profile.
+
+        Raises
+        ------
+        TooManyRehearsals
+            If the limit of waiting rehearsals is reached.
+        """
+        shapes = self._controller.published.shapes
+        choice = find_choice(occurrence.profile, shapes)
+        if choice is None:
+            return None
+        return await self.of_users(expected_by_occurrence(occurrence, choice, shapes[choice]), assumptions)
+
+    async def of_users(self, expected: ExpectedUsers, assumptions: RehearsalAssumptions | None = None) -> Rehearsal:
+        """Rehearse announced users. Only one rehearsal runs at a time.
+
+        Raises
+        ------
+        TooManyRehearsals
+            If the limit of waiting rehearsals is reached.
+        """
+        async with self._turn() as turn:
+            self.look()
+            controller = self._controller
+            replicas = controller.policy.replicas.get(expected.shape.id)
+            most = replicas.max if replicas is not None else MAX_PLACEHOLDERS
+            now = controller.now()
+            leads = await self._seen_leads(now - _LOOK_BACK)
+            snapshot = controller.watch.snapshot
+            copy = _Copy(snapshot.items(), now, most, self._seen.found(now), leads, snapshot.rules)
+            return await turn.run(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
+
+    async def what_if(self, question: WhatIf) -> Simulation:
+        """Simulate a change of the present cluster. It takes turns with rehearsals.
+
+        Raises
+        ------
+        TooManyRehearsals
+            If the limit of waiting rehearsals is reached.
+        ImpossibleChange
+        SearchStopped
+            If the search takes too long.
+        """
+        async with self._turn() as turn:
+            self.look()
+            now = self._controller.now()
+            snapshot = self._controller.watch.snapshot
+            copy = _Copy(snapshot.items(), now, MAX_PLACEHOLDERS, self._seen.found(now), {}, snapshot.rules)
+            return await turn.run(self._simulate, question, copy)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the kinds of nodes that `what_if` can add: described, present and past ones."""
+        if self._kinds:
+            return tuple(each.name for each in self._kinds)
+        view = self._controller.view()
+        label = self._controller.settings.policy.readiness.kind_label
+        supplies = supplies_of_known_kinds(view, label, timedelta(0), past=self._seen.found(self._controller.now()))
+        return tuple(sorted(each.name for each in supplies))
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[Turn]:
+        if self._waiting >= _MAX_WAITING:
+            raise TooManyRehearsals
+        self._waiting += 1
+        try:
+            async with self._turns.turn() as turn:
+                yield turn
+        finally:
+            self._waiting -= 1
+
+    async def _seen_leads(self, since: datetime) -> SeenLeads:
+        """Lead times of the history; none while it cannot be read, which is logged once."""
+        database = self._database()
+        if database is None:
+            return {}
+        try:
+            found = await self._ask(lambda: seen_lead_times(database, since))
+        except (SQLAlchemyError, TimeoutError) as error:
+            self._log_once.present({"lead times": error})
+            return {}
+        self._log_once.present(())
+        return found
+
+    # --- in a thread --------------------------------------------------------------------------------------------------
+
+    @_without_collections()
+    def _rehearse(self, expected: ExpectedUsers, copy: _Copy, assumptions: RehearsalAssumptions) -> Rehearsal:
+        end = time.monotonic() + _MAX_SECONDS
+        settings = self._controller.settings
+        snapshot = Snapshot(copy.objects, rules=copy.rules)
+        view = View(snapshot, copy.now, namespaces=self._controller.server_namespaces.present)
+        supplies = self._supplies(view, expected.profile, copy, assumptions)
+        return rehearse(
+            expected,
+            view,
+            settings.placeholders.namespace,
+            supplies,
+            RehearsalSettings(
+                margin=assumptions.margin,
+                image_time=assumptions.image_time,
+                max_placeholders=copy.max_placeholders,
+                quotas=self._quotas(),
+                kinds_are_all=bool(self._kinds) or (settings.policy.node_kinds_complete and bool(supplies)),
+            ),
+            is_over=lambda: time.monotonic() > end,
+        )
+
+    @_without_collections()
+    def _simulate(self, question: WhatIf, copy: _Copy) -> Simulation:
+        end = time.monotonic() + _MAX_SECONDS
+        settings, shapes = self._controller.settings, self._controller.published.shapes
+        snapshot = Snapshot(copy.objects, rules=copy.rules)
+        supplies: tuple[NodeSupply, ...] = ()
+        if question.added_of_kind:
+            view = View(snapshot, copy.now, namespaces=self._controller.server_namespaces.present)
+            supplies = self._supplies(view, question.profile, copy, RehearsalAssumptions())
+        return simulate(
+            snapshot,
+            copy.now,
+            self._controller.server_namespaces.present,
+            settings.placeholders.namespace,
+            {each.id: each for each in shapes.values()},
+            question,
+            SearchBudget(None, lambda: time.monotonic() > end),
+            supplies,
+        )
+
+    def _supplies(
+        self, view: View, profile: str, copy: _Copy, assumptions: RehearsalAssumptions
+    ) -> tuple[NodeSupply, ...]:
+        label = self._controller.settings.policy.readiness.kind_label
+        if self._kinds:
+            return described_supplies(view, self._kinds, profile, label, copy.leads, copy.past)
+        return supplies_of_known_kinds(view, label, assumptions.lead, assumptions.image_time, copy.leads, copy.past)

@@ -1,0 +1,102 @@
+"""Periodic rehearsals of calendar entries until they begin, so that obstacles are known in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from operator import itemgetter
+from typing import Final
+
+from dra_spawner.common.log_once import LogOnce
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
+from dra_spawner.service.ahead.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
+
+__all__ = ["RehearsedEntries"]
+
+log = logging.getLogger(__name__)
+
+#: Entries that begin later are not rehearsed yet.
+_AHEAD: Final = timedelta(days=1)
+_INTERVAL_SECONDS: Final = 600.0
+#: Limit of rehearsed entries; a rehearsal takes seconds on a big cluster.
+_MAX: Final = 20
+#: Time for the first calendars and nodes to be read.
+_INITIAL_DELAY_SECONDS: Final = 30.0
+
+
+class RehearsedEntries:
+    """The last rehearsal of each entry that begins within a day."""
+
+    def __init__(self, controller: PlaceholderController, rehearsals: Rehearsals) -> None:
+        self._controller = controller
+        self._rehearsals = rehearsals
+        self._log_once = LogOnce(log)
+        self.results: Mapping[Occurrence, Rehearsal] = {}
+
+    async def run(self) -> None:
+        """Rehearse periodically, until cancelled."""
+        await asyncio.sleep(_INITIAL_DELAY_SECONDS)
+        while True:
+            try:
+                await self.refresh()
+            except Exception:  # a defect here must not end the service
+                log.exception("Calendar entries are not rehearsed.")
+            await asyncio.sleep(_INTERVAL_SECONDS)
+
+    async def refresh(self) -> None:
+        """Rehearse each entry that has not begun, one after the other."""
+        controller, ahead = self._controller, self._controller.scale_ahead
+        now = controller.now()
+        coming = [each for each in ahead.calendars.occurrences(now, _AHEAD) if each.begins > now]
+        assumptions = RehearsalAssumptions(
+            ahead.settings.options.node_lead, margin=ahead.settings.options.settings.calendar_margin
+        )
+        found = {}
+        for each in _by_turns(coming)[:_MAX]:
+            try:
+                result = await self._rehearsals.of_occurrence(each, assumptions)
+            except TooManyRehearsals:
+                continue  # rehearsals of administrators come first
+            if result is not None:
+                found[each] = result
+        self.results = found
+        self._log_once.present(self.problems())
+
+    def forget(self) -> None:
+        """Forget all results: another replica leads, and rehearses."""
+        self.results = {}
+
+    def problems(self) -> tuple[str, ...]:
+        """Entries whose users cannot all start in time, as sentences, sorted by their begin."""
+        now = self._controller.now()
+        return tuple(
+            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M %Z}: {_verdict(result)}"
+            for entry, result in self.results.items()
+            if not result.is_possible and entry.begins > now
+        )
+
+
+def _by_turns(entries: Sequence[Occurrence]) -> list[Occurrence]:
+    """Entries in the order of their begin, but all calendars and all their events take turns: none uses up a limit."""
+    of_event: Counter[tuple[str, str, datetime]] = Counter()
+    of_source: Counter[tuple[str, int]] = Counter()
+    ranked: list[tuple[int, int, Occurrence]] = []
+    for each in entries:
+        event = each.source, each.name, each.begins
+        line = of_event[event]
+        ranked.append((line, of_source[each.source, line], each))
+        of_event[event] += 1
+        of_source[each.source, line] += 1
+    return [each for _, _, each in sorted(ranked, key=itemgetter(0, 1))]
+
+
+def _verdict(result: Rehearsal) -> str:
+    """The verdict; where something is not known, with what an administrator can do."""
+    unknown = next((each for each in result.problems if each.blocks and each.code is ProblemCode.NOT_KNOWN), None)
+    return f"{result.verdict} In detail: {unknown.message}." if unknown is not None else result.verdict

@@ -1,0 +1,208 @@
+"""Scale-ahead while a replica leads: it learns from the history, reads calendars, and forecasts each minute."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_spawner.common.owned_tasks import OwnedTasks
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.records import LearnedDemand, NodeLeadTime
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.scale_ahead.controller.demand_learning import PAST_DAYS, CountedMinute
+from dra_spawner.scale_ahead.controller.policy_settings import unknown_choices
+from dra_spawner.scale_ahead.controller.policy_webhooks import PolicyWebhooks
+from dra_spawner.scale_ahead.demand.minutes import minute_of
+from dra_spawner.service.ahead.added_entries import AddedEntries
+from dra_spawner.service.ahead.hub_spawns import HubSpawns
+from dra_spawner.service.ahead.placeholder_samples import PlaceholderSamples, sample_groups
+from dra_spawner.service.ahead.rehearsals import Rehearsals
+from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
+from dra_spawner.service.blocking_calls import BlockingCalls
+from dra_spawner.service.history_recording import HistoryRecording
+
+__all__ = ["ScaleAheadRunner", "read_past"]
+
+log = logging.getLogger(__name__)
+
+_PAST: Final = timedelta(days=PAST_DAYS)
+_PAST_NODES: Final = timedelta(days=30)
+#: Seconds after a minute's end until its launches are seen.
+_SETTLE_SECONDS: Final = 2.0
+#: Limit of the time in which the recorder opens the database and writes its first records, before history is read.
+RECORDING_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.2
+#: Time for the history of weeks, of which a database may have millions of launches.
+_READING_SECONDS: Final = 120.0
+
+
+class ScaleAheadRunner:
+    """Runs scale-ahead: learning, calendars, webhooks, rehearsals and forecasts.
+
+    Parameters
+    ----------
+    history
+        The recorded history to learn from; scale-ahead also works without records.
+    rehearsals
+        Rehearses calendar entries.
+    spawns
+        Servers that the hub is starting; None without a hub.
+    """
+
+    def __init__(
+        self,
+        controller: PlaceholderController,
+        history: HistoryRecording,
+        rehearsals: Rehearsals,
+        spawns: HubSpawns | None = None,
+    ) -> None:
+        self._controller = controller
+        self._history = history
+        self._rehearsals = rehearsals
+        self._reading = BlockingCalls("past launches", _READING_SECONDS)
+        self._spawns = spawns
+        self._tasks = OwnedTasks()
+        self._has_learned = False
+        self._may_store = False
+        self.rehearsed = RehearsedEntries(controller, rehearsals)
+        self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
+        self.samples = PlaceholderSamples()
+        ahead = controller.scale_ahead
+        self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
+        ahead.webhooks = self._webhooks.answers
+        ahead.store = self._store
+        if spawns is not None:
+            ahead.pending_spawns = spawns.pending
+
+    def problems(self) -> tuple[str, ...]:
+        """Problems of policies, calendar entries, webhooks and the hub's answers, as sentences."""
+        shapes, policies = self._controller.published.shapes, self._controller.scale_ahead.settings.policies
+        unknown = unknown_choices(policies, shapes) if shapes else ()
+        spawns = self._spawns.problems() if self._spawns is not None else ()
+        policy = (f"Scale-ahead: {each}." for each in unknown)
+        return (*policy, *self.rehearsed.problems(), *self._webhooks.problems(), *spawns, *self._tasks.problems())
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        """Learn and forecast until the context ends. Enter it before `HistoryRecording.leading`."""
+        if not self._controller.is_on:
+            yield
+            return
+        ahead = self._controller.scale_ahead
+        ahead.begin(self._controller.now())
+        self.added.begin()
+        self._has_learned = self._may_store = False
+        try:
+            async with self._tasks as tasks:
+                tasks.begin("scale-ahead", self._forecast)
+                self._begin("calendars", lambda: ahead.calendars.run(self._controller.now))
+                self._begin("webhooks", self._webhooks.run)
+                self._begin("rehearsals of calendar entries", self.rehearsed.run)
+                if self._spawns is not None:
+                    self._begin("pending spawns", self._spawns.run)
+                yield
+        finally:
+            ahead.end()
+            self.added.end()
+            self.rehearsed.forget()
+
+    def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Begin a task that needs the cluster."""
+
+        async def when_synced() -> None:
+            await self._wait_synced()
+            await work()
+
+        self._tasks.begin(name, when_synced)
+
+    async def _wait_synced(self) -> None:
+        controller = self._controller
+        await controller.watch.wait_synced()
+        await controller.shapes.wait_synced()
+        await controller.operators.wait_synced()
+
+    async def _forecast(self) -> None:
+        await self._wait_synced()
+        if not self._has_learned:
+            self._has_learned = True  # once in a term: what is learned twice counts twice
+            try:
+                await self._learn()
+            except Exception:  # forecasts then learn from what they see
+                log.exception("Scale-ahead learns nothing from the history.")
+        while True:
+            try:
+                await self.added.move()
+            except Exception:  # they count where they are, and are moved later
+                log.exception("Calendar entries of an earlier version are not moved.")
+            self._advance()
+            await asyncio.sleep(_seconds_left(self._controller.now()) + _SETTLE_SECONDS)
+
+    def _advance(self) -> None:
+        """Forecast, and remember nodes. After a defect there, the last targets stay and everything else goes on."""
+        try:
+            self._controller.advance_forecasts()
+            self._rehearsals.look()
+            self.samples.add(*sample_groups(self._controller))
+        except Exception:
+            log.exception("Forecasts failed; the last targets stay.")
+
+    def _store(self, learned: Iterable[LearnedDemand]) -> None:
+        if self._may_store:
+            for each in learned:
+                self._history.recorder.record(each)
+
+    async def _learn(self) -> None:
+        """Learn from the history if it can be read."""
+        ahead, now = self._controller.scale_ahead, self._controller.now()
+        database = await self._database()
+        if database is None:
+            return
+        try:
+            past, nodes = await self._reading(lambda: read_past(database, now))
+            states = await self._reading(lambda: database.learned_demands(now - _PAST))
+        except (SQLAlchemyError, OSError) as error:  # or it does not answer
+            log.warning("Scale-ahead learns nothing from the history, which cannot be read: %s", error)
+            return
+        ahead.record_all(nodes)
+        self._may_store = True  # what was not read must not be replaced by less
+        await ahead.learn(past, self._controller.groups(), states, self._controller.view())
+        log.info("Scale-ahead has learned: minutes=%d nodes=%d", len(past), len(nodes))
+
+    async def _database(self) -> HistoryDatabase | None:
+        """The database, once the recorder has written its first records; None if it cannot be opened in time."""
+        recorder = self._history.recorder
+        if not self._history.is_on:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RECORDING_SECONDS):
+                while (recorder.database is None and not recorder.problem) or recorder.queued:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_SECONDS)  # the recorder's thread has no event for this
+        return recorder.database
+
+
+def read_past(database: HistoryDatabase, now: datetime) -> tuple[list[CountedMinute], list[NodeLeadTime]]:
+    """Counts of past minutes, and lead times of nodes. It blocks.
+
+    Raises
+    ------
+    SQLAlchemyError
+        If the database cannot be read.
+    """
+    begin, end = now - _PAST, now.replace(second=0, microsecond=0)
+    past = [CountedMinute(minute_of(each.minute), each.choice, each.count) for each in database.arrivals(begin, end)]
+    past += (
+        CountedMinute(minute_of(each.minute), each.choice, departures=each.count)
+        for each in database.departures(begin, end)
+    )
+    return past, list(database.lead_times(begin=now - _PAST_NODES))
+
+
+def _seconds_left(now: datetime) -> float:
+    """Seconds until the minute is over."""
+    return 60.0 - now.timestamp() % 60.0

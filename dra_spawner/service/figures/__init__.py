@@ -1,0 +1,1 @@
+"""Figures of nodes and devices, for page, API and metrics."""

@@ -1,0 +1,228 @@
+"""Pages from which placeholders are steered: placeholders, calendar, decisions, audit trail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from tornado.httputil import url_concat
+from tornado.web import HTTPError
+
+from dra_spawner.history.decision_log import Decision
+from dra_spawner.placeholders.planner.targets.operator_settings import SettingKind
+from dra_spawner.service.context import Role
+from dra_spawner.service.http.api.calendar_entry_handlers import entry_json
+from dra_spawner.service.http.api.forecast_handler import expected_json
+from dra_spawner.service.http.api.handlers import decision_json, wait_estimates_json
+from dra_spawner.service.http.api.placeholder_handlers import profiles_json, safeguard_json
+from dra_spawner.service.http.api.setting_handlers import audit_json
+from dra_spawner.service.http.pages.choice_rows import DEMAND_MEANINGS, bar_of, choice_rows, set_by_people
+from dra_spawner.service.http.pages.page_words import begins, begins_in, moment, part_of_path, span, unrehearsed
+from dra_spawner.service.http.requests.authentication import PageHandler
+from dra_spawner.service.http.requests.endpoints import HTML, Access, Query, endpoint
+from dra_spawner.service.http.schemas.schema_words import integer, text
+
+__all__ = ["AuditPage", "CalendarPage", "DecisionsPage", "PlaceholdersPage", "SteeringPage", "WhatIfPage"]
+
+_DECISIONS_SHOWN: Final = 100
+_AUDIT_SHOWN: Final = 200
+_ENTRIES_SHOWN: Final = 200
+_NODES_SHOWN: Final = 1000
+#: Placeholders of one choice; the API has all.
+_PLACEHOLDERS_SHOWN: Final = 50
+#: Digits of a decision's number.
+_LONGEST_NUMBER: Final = 16
+_SETTING_WORDS: Final = {
+    SettingKind.PLACEHOLDERS: ("placeholders", "reset-placeholders"),
+    SettingKind.PAUSED: ("paused", "resume"),
+    SettingKind.DRAINING: ("draining", "undrain"),
+    SettingKind.OBSERVING: ("observing", "decide"),
+}
+"""Word of a setting, and the action that ends it."""
+
+
+class SteeringPage(PageHandler):
+    """Base of these pages."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Why the page may be incomplete."""
+        readiness = self.context.readiness()
+        because = self.context.incomplete_because() if self.context.role is not Role.LEADER else ""
+        return (*readiness.reasons, *filter(None, [because]))
+
+    @property
+    def now(self) -> datetime:
+        controller = self.context.controller
+        return controller.now() if controller is not None else self.context.now()
+
+    def get_template_namespace(self) -> dict[str, Any]:
+        """Names that these templates know."""
+        words = {"span": span, "moment": moment, "path_part": part_of_path}
+        is_found = self.context.controller is not None
+        return {**super().get_template_namespace(), "notes": self.notes, "is_found": is_found, **words}
+
+
+class PlaceholdersPage(SteeringPage):
+    """``GET placeholders``: target against running of each choice, with the reason and the actions."""
+
+    @endpoint("Page: target and running placeholders of each choice.", Access.READ, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        controller = self.context.controller
+        found = await choice_rows(self.context)
+        await self.render(
+            "placeholders_page.html",
+            found=found,
+            bar_of=bar_of,
+            safeguard=safeguard_json(controller) if controller is not None else None,
+            is_on=controller is not None and controller.is_on,
+            most_shown=_PLACEHOLDERS_SHOWN,
+            meanings=DEMAND_MEANINGS,
+            is_advice=any(each.forecast and not each.forecast["is_target"] for each in found.rows),
+            estimates=wait_estimates_json(self.context),
+        )
+
+
+class CalendarPage(SteeringPage):
+    """``GET calendar``: entries of the coming week with their rehearsals, and entries that people added."""
+
+    @endpoint("Page: calendar entries, and whether they can be satisfied.", Access.READ, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        controller, runner = self.context.controller, self.context.scale_ahead
+        leads = self.context.role is Role.LEADER and runner is not None
+        expected = expected_json(controller, runner) if controller is not None else []
+        added = [entry_json(each) for each in runner.added.items] if leads and runner is not None else []
+        await self.render(
+            "calendar_page.html",
+            expected=expected[:_ENTRIES_SHOWN],
+            all_expected=len(expected),
+            added=added,
+            choices=[group.name for group in controller.groups()] if controller is not None else [],
+            begins=begins,
+            begins_in=lambda entry: begins_in(entry, self.now),
+            unrehearsed=lambda entry: unrehearsed(entry, self.now),
+        )
+
+
+class WhatIfPage(SteeringPage):
+    """``GET what-if``: a form for ``POST api/what-if``."""
+
+    @endpoint("Page: what if more users came, or nodes came or went.", Access.READ, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        watch = self.context.watch
+        choices = await profiles_json(self.context)
+        await self.render(
+            "what_if_page.html",
+            choices=[each["name"] for each in choices if each["availability"] is not None],
+            nodes=sorted(watch.snapshot.nodes)[:_NODES_SHOWN] if watch is not None else [],
+            kinds=self.context.rehearsals.kinds() if watch is not None and self.context.rehearsals is not None else (),
+        )
+
+
+class DecisionsPage(SteeringPage):
+    """``GET decisions``: decisions with their reasons, newest first.
+
+    Query: ``search`` (in object, reason and outcome), ``kind``, ``profile``, ``node``, ``before`` (a number).
+    """
+
+    @endpoint(
+        "Page: decisions with their reasons.",
+        Access.READ,
+        media_type=HTML,
+        is_page=True,
+        query=(
+            Query("search", "Only decisions with this text in object, reason or outcome.", text("gpu")),
+            Query("kind", "Only decisions of this kind.", text("delete-placeholder")),
+            Query("profile", "Only decisions about this profile.", text("gpu-slice")),
+            Query("node", "Only decisions about this node.", text("n1")),
+            Query("before", "Only decisions with a lower number.", integer(16, maximum=10**15)),
+        ),
+    )
+    async def get(self) -> None:
+        log = self.context.decisions
+        wanted = {name: self.get_query_argument(name, "") for name in ("search", "kind", "profile", "node")}
+        before = self.get_query_argument("before", "")
+        if before and not (before.isascii() and before.isdigit() and len(before) < _LONGEST_NUMBER):
+            raise HTTPError(400, "before: allowed: the number of a decision.")
+        found = log.newest(
+            _DECISIONS_SHOWN + 1,
+            before=int(before) if before else None,
+            matches=lambda decision: _matches(decision, wanted),
+        )
+        shown = found[:_DECISIONS_SHOWN]
+        rest = (
+            {**{name: value for name, value in wanted.items() if value}, "before": str(shown[-1].number)}
+            if shown
+            else {}
+        )
+        everything = [each.decision for each in log.newest(10**9)]
+        await self.render(
+            "decisions_page.html",
+            decisions=[decision_json(each) for each in shown],
+            wanted=wanted,
+            kinds=sorted({each.kind for each in everything}),
+            profiles=sorted({each.profile for each in everything if each.profile}),
+            is_first=not before,
+            is_filtered=any(wanted.values()),
+            total=len(everything),
+            oldest=everything[-1].at.isoformat() if everything else "",
+            has_history=self.context.history is not None and self.context.history.is_on,
+            older=url_concat(self.web.url("decisions"), rest) if len(found) > len(shown) else "",
+        )
+
+
+class AuditPage(SteeringPage):
+    """``GET audit``: what people have set at present, and what they changed."""
+
+    @endpoint("Page: what people have set, and the audit trail.", Access.READ, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        controller = self.context.controller
+        operators = controller.operators if controller is not None else None
+        problem = operators.unknown_because if operators is not None else ""
+        settings = list(set_by_people(controller).values()) if controller is not None else []
+        trail = list(reversed(operators.present.audit)) if operators is not None and not problem else []
+        await self.render(
+            "audit_page.html",
+            settings=[(each, *_SETTING_WORDS[SettingKind(each.setting["kind"])]) for each in settings],
+            address_of=_address_of,
+            trail=[{**audit_json(each), "details": _change_words(each.details)} for each in trail[:_AUDIT_SHOWN]],
+            all_changes=len(trail),
+            problem=problem,
+            is_on=controller is not None and controller.is_on,
+        )
+
+
+def _address_of(setting: Mapping[str, Any]) -> str:
+    """Address of a setting below the prefix, without its name."""
+    return f"api/settings/{setting['kind']}"
+
+
+def _change_words(details: str) -> str:
+    """Details of a change: of a setting, its numbers, end and reason; of a calendar entry, title, users and begin."""
+    try:
+        written = json.loads(details)
+    except ValueError:
+        return details
+    if not isinstance(written, dict):
+        return details
+    parts = []
+    if isinstance(written.get("users"), str):
+        parts += [f"“{written['name']}”"] if written.get("name") else []
+        parts += [written["users"].replace('"', ""), f"begins {written.get('begins')}"]
+    if "min" in written and "max" in written:
+        parts.append(f"{written['min']} to {written['max']}")
+    if isinstance(written.get("until"), str):
+        parts.append(f"until {written['until'][:16].replace('T', ' ')} UTC")
+    if written.get("reason"):
+        parts.append(f"“{written['reason']}”")
+    return ", ".join(parts)
+
+
+def _matches(decision: Decision, wanted: Mapping[str, str]) -> bool:
+    search = wanted["search"].lower()
+    texts = (decision.subject, decision.reason, decision.outcome, decision.profile, decision.node, decision.code)
+    return all(
+        not value or getattr(decision, name) == value for name, value in wanted.items() if name != "search"
+    ) and (not search or any(search in each.lower() for each in texts))

@@ -1,0 +1,1 @@
+"""Requests: who asks, what may be asked, limits, the frame of an answer."""

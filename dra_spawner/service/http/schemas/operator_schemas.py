@@ -1,0 +1,49 @@
+"""Schemas of what people set and order by the API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dra_spawner.placeholders.planner.targets.operator_settings import SettingKind
+from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
+from dra_spawner.service.http.schemas.cluster_schemas import paged
+from dra_spawner.service.http.schemas.schema_words import Schema, choice, integer, moment, nullable, record, text
+
+__all__ = ["AUDIT", "MARK", "NUMBERS", "ORDER_TAKEN", "SETTING", "SETTINGS"]
+
+_UNTIL: Final = text("2027-01-31T18:00:00+01:00", maxLength=40)
+_REASON: Final = text("exam week", maxLength=200)
+_COUNT: Final = integer(5, maximum=MAX_PLACEHOLDERS)
+
+MARK: Final = record({"until": _UNTIL, "reason": _REASON}, optional=("until", "reason"))
+"""Of a setting without a value."""
+NUMBERS: Final = record(
+    {"min": _COUNT, "max": integer(20, maximum=MAX_PLACEHOLDERS), "until": _UNTIL, "reason": _REASON},
+    optional=("until", "reason"),
+)
+"""Of numbers of placeholders."""
+
+_SETTING: Final[dict[str, Schema]] = {
+    "kind": choice(SettingKind),
+    "name": text("gpu-slice"),
+    "by": text("user ada"),
+    "at": moment(),
+    "until": nullable(moment("2027-01-31T17:00:00+00:00")),
+    "reason": text("exam week"),
+    "min": _COUNT,
+    "max": integer(20),
+}
+SETTING: Final = record(_SETTING, optional=("min", "max"))
+SETTINGS: Final = paged(SETTING)
+AUDIT: Final = paged(
+    record(
+        {
+            "at": moment(),
+            "by": text("user ada"),
+            "change": text("set"),
+            "subject": text("placeholders gpu-slice"),
+            "details": text('{"min": 5, "max": 20}'),
+        }
+    )
+)
+ORDER_TAKEN: Final = record({"subject": text("placeholder-01234567-89abcdef"), "order": text("evict")})

@@ -1,0 +1,44 @@
+"""Settings of the service about its history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from traitlets import HasTraits, TraitError, validate
+
+from dra_spawner.history.settings import HistorySettings
+from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.service.traits.history_settings import read_history
+from dra_spawner.service.traits.secret_traits import SecretDict
+
+__all__ = ["HistoryTraits"]
+
+
+class HistoryTraits(HasTraits):
+    """Mixed into the application."""
+
+    history = SecretDict(
+        help="""
+        Where launches, lead times of nodes and decisions are recorded, and for how long (docs/reference/history.md)::
+
+            c.DRASpawnerService.history = {"url": "postgresql://dra@db/history", "keep_days": 365}
+
+        `url`: URL of the database, SQLite or PostgreSQL; put a password into `$PGPASSWORD` or `$PGPASSFILE`. By default
+        a file in `/var/lib/dra-spawner` if that directory can be written, else memory, which is lost when the process
+        ends. `keep_days`: days until records are deleted (365), decisions after 30 at the latest; 0 records nothing.
+        `user_names`: `hashed` (default) or `plain`. `key_file`: file with the key of hashes, at least 32 random bytes;
+        by default a random key in the database.
+        """
+    ).tag(config=True)
+
+    @validate("history")
+    def _validate_history(self, proposal: Any) -> Any:
+        try:
+            read_history(proposal["value"])
+        except SettingsError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
+
+    def history_settings(self) -> HistorySettings:
+        """These settings, for the recorder."""
+        return read_history(self.history)

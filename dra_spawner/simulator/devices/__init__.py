@@ -1,0 +1,1 @@
+"""Devices of nodes: what is allocated, what fits, and caches of verdicts."""

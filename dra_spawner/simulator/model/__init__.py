@@ -1,0 +1,1 @@
+"""Pods, nodes and claims as the scheduler reads them, and tables of them that can be forked."""

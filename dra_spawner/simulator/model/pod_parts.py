@@ -1,0 +1,108 @@
+"""Parts of a pod's spec, decoded from the API's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dra_spawner.dra.model.decoding import Reader
+from dra_spawner.dra.model.node_selector import NodeSelector, Requirement
+from dra_spawner.simulator.model.labels import label_requirements
+from dra_spawner.simulator.model.resources import PodRequests
+
+__all__ = ["ANY_ADDRESS", "ClaimReference", "Container", "HostPort", "PreferredNodes", "SpreadConstraint"]
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReference:
+    """An entry of ``spec.resourceClaims``, with its entry in ``status.resourceClaimStatuses``."""
+
+    name: str
+    """Name of the entry."""
+    claim: str | None
+    """Name of the ResourceClaim; None before it is generated, or if the pod needs no claim."""
+    template: str | None = None
+    """Name of the ResourceClaimTemplate of a generated claim; None for a claim that is named directly."""
+    is_needed: bool = True
+    """False if the pod needs no claim for this entry, according to its status."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that a container requests."""
+
+    address: str
+    protocol: str
+    port: int
+
+    def conflicts_with(self, other: HostPort) -> bool:
+        """Whether a node cannot have both."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredNodes:
+    """An entry of ``preferredDuringSchedulingIgnoredDuringExecution`` of a node affinity."""
+
+    weight: int
+    selector: NodeSelector
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """An entry of ``topologySpreadConstraints`` that must be satisfied (``DoNotSchedule``)."""
+
+    topology_key: str
+    max_skew: int
+    labels: tuple[Requirement, ...] | None
+    """Conditions on the labels of the pods to spread, ``matchLabelKeys`` included; None selects no pod."""
+    min_domains: int = 1
+    honors_node_affinity: bool = True
+    """Whether only nodes count that the pod's node selector and affinity allow."""
+    honors_taints: bool = False
+    """Whether only nodes count whose taints the pod tolerates."""
+
+    @classmethod
+    def decode(cls, reader: Reader, pod_labels: Mapping[str, str]) -> SpreadConstraint:
+        selector = reader.child("labelSelector")
+        labels = label_requirements(selector) if selector is not None else None
+        if labels is not None:
+            own = [key for key in reader.texts("matchLabelKeys") or () if key in pod_labels]
+            labels = (*(Requirement(key, "In", (pod_labels[key],)) for key in own), *labels)
+        return cls(
+            topology_key=reader.text("topologyKey"),
+            max_skew=reader.integer("maxSkew", minimum=1),
+            labels=labels,
+            min_domains=reader.integer("minDomains", default=1),
+            honors_node_affinity=reader.text("nodeAffinityPolicy") != "Ignore",
+            honors_taints=reader.text("nodeTaintsPolicy") == "Honor",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The fields of a container that matter for devices."""
+
+    requests: PodRequests
+    is_init: bool = False
+    is_sidecar: bool = False
+    """An init container that keeps running beside the others."""
+    claims: tuple[str, ...] = ()
+    """Entries of the pod's ``resourceClaims`` that it uses."""
+
+    @classmethod
+    def decode(cls, reader: Reader, *, is_init: bool) -> Container:
+        resources = reader.child("resources")
+        if resources is None:
+            return cls({}, is_init, is_init and reader.text("restartPolicy") == "Always")
+        return cls(
+            requests=resources.quantity_map("requests") or {},
+            is_init=is_init,
+            is_sidecar=is_init and reader.text("restartPolicy") == "Always",
+            claims=tuple(claim.text("name") for claim in resources.children("claims")),
+        )

@@ -1,0 +1,157 @@
+"""State that all spawners of one hub share, and background work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from logging import Logger
+from typing import Any, Final, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from dra_spawner.common.owned_tasks import begin_task, note_failure, run_again
+from dra_spawner.kube.client.api import KubernetesError
+
+__all__ = [
+    "CLEAN_UP_WAIT_SECONDS",
+    "forget_hub",
+    "hub_wide",
+    "in_background",
+    "retry_until_done",
+    "run_once",
+    "run_periodically",
+]
+
+#: Seconds that a start or a stop waits for its clean-up, which then continues in the background.
+CLEAN_UP_WAIT_SECONDS: Final = 3.0
+#: Seconds for which a clean-up is retried; after that the sweep removes the leftovers.
+_TRIES_SECONDS: Final = 600.0
+_FIRST_WAIT_SECONDS: Final = 0.2
+_LONGEST_WAIT_SECONDS: Final = 30.0
+
+T = TypeVar("T")
+
+#: State of each event loop, as tests run several hubs in a process.
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, Any]] = WeakKeyDictionary()
+
+
+def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
+    """Return the shared value of a key; the first call creates it."""
+    found = _shared.setdefault(asyncio.get_running_loop(), {})
+    if key not in found:
+        found[key] = make()
+    return cast(T, found[key])
+
+
+class _Background:
+    """Owner of a hub's background tasks: it cancels and awaits them at the end of the hub, which it delays by seconds.
+
+    The owner is a task itself, as JupyterHub has no hook for its end: it cancels all tasks, and waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._owner = asyncio.get_running_loop().create_task(self._own(), name="background work of the hub")
+
+    def begin(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = begin_task(work, name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def end(self) -> None:
+        """Cancel all tasks, as the end of the hub does."""
+        self._owner.cancel()
+        self._cancel_tasks()
+
+    def _cancel_tasks(self) -> None:
+        for each in self._tasks:
+            each.cancel()
+
+    async def _own(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_future()
+        finally:
+            # JupyterHub has cancelled the tasks, too. What runs now is the clean-up of a start that ends with the hub;
+            # the sweep does the rest.
+            end = loop.time() + CLEAN_UP_WAIT_SECONDS
+            while self._tasks:
+                if not (await asyncio.wait(self._tasks, timeout=max(end - loop.time(), 0.0)))[0]:
+                    self._cancel_tasks()
+                    await asyncio.wait(self._tasks)
+
+
+def in_background(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+    """Begin a task that runs in the background until the hub ends.
+
+    Parameters
+    ----------
+    name
+        Name of the task in the log and in the metric of failures, without names of users.
+    """
+    return hub_wide(_Background, _Background).begin(work, name)
+
+
+def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    """Begin a background task that a hub runs only once at a time; a task that has ended is started again.
+
+    After a defect `work` is called again, with back-off.
+    """
+    running: dict[Hashable, asyncio.Task[None]] = hub_wide("running", dict)
+    if key not in running or running[key].done():
+        name = " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+        running[key] = in_background(run_again(work, name), name)
+    return running[key]
+
+
+def forget_hub() -> None:
+    """Drop all shared state and end the background tasks, as a restart of the hub does."""
+    background = _shared.pop(asyncio.get_running_loop(), {}).get(_Background)
+    if background is not None:
+        background.end()
+
+
+async def run_periodically(
+    work: Callable[[], Awaitable[None]], interval_seconds: Callable[[], float], failed: str, log: Logger
+) -> None:
+    """Run work periodically, also after an error of the API server. A defect is the matter of the task's owner.
+
+    Parameters
+    ----------
+    failed
+        Sentence for the log if the API server has not answered.
+    """
+    while True:
+        try:
+            await work()
+        except KubernetesError as error:  # the next pass may work
+            log.warning("%s: %s", failed, error)
+        await asyncio.sleep(interval_seconds())
+
+
+async def retry_until_done(work: Callable[[], Awaitable[bool]], what: str, log: Logger) -> None:
+    """Retry a clean-up until it is done, for ten minutes at most; also after a defect, which is logged and counted.
+
+    Parameters
+    ----------
+    work
+        Returns whether it is done. An error means that it is not.
+    what
+        Description of the clean-up, for the log.
+    """
+    loop = asyncio.get_running_loop()
+    end, wait = loop.time() + _TRIES_SECONDS, _FIRST_WAIT_SECONDS
+    while True:
+        try:
+            if await work():
+                return
+        except KubernetesError as error:
+            log.warning("Could not %s, trying again: %s", what, error)
+        except Exception as error:
+            task = asyncio.current_task()
+            note_failure(task.get_name() if task is not None else what, error, log, f" to {what}, and tries again")
+        if loop.time() + wait > end:
+            log.error("Gave up trying to %s; the sweep will do it", what)
+            return
+        await asyncio.sleep(wait)
+        wait = min(wait * 2, _LONGEST_WAIT_SECONDS)

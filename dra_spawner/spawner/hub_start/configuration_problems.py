@@ -1,0 +1,28 @@
+"""Problems of a hub's static configuration of devices, VLANs and profiles, for the hub's start."""
+
+from __future__ import annotations
+
+from dra_spawner.profiles import profile_list_problems
+from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
+from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
+from dra_spawner.profiles.syntax.problems import Problem, ProfileError
+from dra_spawner.spawner.settings import SpawnerSettings
+
+__all__ = ["configuration_problems"]
+
+
+def configuration_problems(spawner: SpawnerSettings) -> list[Problem]:
+    """Return the problems of a spawner's settings; what a function returns as profiles is not known."""
+    profiles = spawner.configured_profiles
+    problems = profile_list_problems(profiles, spawner.device_claims, known_traits=spawner.trait_names())
+    # These profiles must be valid.
+    intel_gas = [] if problems else intel_gas_problems(profiles, spawner.intel_gas)
+    return [*problems, *intel_gas, *_vlan_problems(spawner.vlans)]
+
+
+def _vlan_problems(vlans: object) -> list[Problem]:
+    try:
+        parse_vlan_policy(vlans)
+    except ProfileError as error:
+        return list(error.problems)
+    return []

@@ -1,0 +1,37 @@
+"""Servers with devices that nobody uses: JupyterHub knows when a server was active last. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dra_spawner.profiles.compiler.extended_resources import of_pod
+from dra_spawner.spawner.progress.durations import in_words
+
+__all__ = ["SHORTEST_SECONDS", "has_devices", "idle_seconds", "idle_sentence"]
+
+#: JupyterHub asks its proxy, and servers report, every five minutes; a browser's connection counts each half a minute.
+SHORTEST_SECONDS: Final = 360
+
+
+def idle_seconds(last_activity: datetime | None, started: datetime | None, now: datetime) -> float:
+    """Seconds since a server was active, or started; 0 if neither is known.
+
+    Parameters
+    ----------
+    last_activity, started
+        In UTC without a zone, as in JupyterHub's database.
+    """
+    latest = max((each for each in (last_activity, started) if each is not None), default=now)
+    return (now - latest).total_seconds()
+
+
+def has_devices(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod of the API has claims of devices, or resources of a device plugin such as ``nvidia.com/gpu``."""
+    return bool((pod.get("spec") or {}).get("resourceClaims")) or bool(of_pod(pod).names)
+
+
+def idle_sentence(limit_seconds: int) -> str:
+    """Return why an idle server was stopped, for its user."""
+    return f"Nobody used it for {in_words(limit_seconds)}, so its devices are free for others now."

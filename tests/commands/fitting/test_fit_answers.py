@@ -1,0 +1,157 @@
+"""Answers of ``dra-spawner fit``: formats of the input, several claims, objects the API server would refuse."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from tests.all_of_them import all_of_them
+from tests.commands.cluster_files.inputs import (
+    DRIVER,
+    answers,
+    api_list,
+    claim,
+    device_class,
+    fit,
+    gpu,
+    gpu_slice,
+    node,
+)
+
+SHARED = [node("n1"), gpu_slice("n1", gpu(shared=True)), device_class()]
+RESULT = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}
+FITS = {"n1": {"allocations": [{"claim": "team/wanted", "results": [RESULT]}]}}
+OBJECTS = [node("n1"), gpu_slice("n1", gpu()), device_class(), claim()]
+
+
+@all_of_them(
+    "text",
+    {
+        "list": json.dumps(api_list(*OBJECTS)),
+        "list as kubectl prints it": json.dumps(api_list(*OBJECTS), indent=4),
+        "byte order mark": "\ufeff" + json.dumps(api_list(*OBJECTS)),
+        "objects one after the other": "\n".join(json.dumps(item, indent=1) for item in OBJECTS),
+        "objects without space between them": "".join(map(json.dumps, OBJECTS)),
+        "array": json.dumps(OBJECTS),
+        "documents of YAML": "---\n" + yaml.safe_dump_all(OBJECTS),
+        "list in YAML": yaml.safe_dump(api_list(*OBJECTS)),
+        "empty documents of YAML": "# empty\n---\n---\n" + yaml.safe_dump_all(OBJECTS),
+        "items that do not say their kind": json.dumps(
+            {"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n1"}}]}
+        )
+        + json.dumps(api_list(*OBJECTS[1:])),
+        "objects that do not matter": json.dumps(
+            api_list(*OBJECTS, {"kind": "Pod", "metadata": {}}, {"kind": "Node", "apiVersion": "other/v1"})
+        ),
+    },
+)
+def test_every_format_is_read(text):
+    assert answers(stdin=text) == [{"name": "standard input", "nodes": FITS}]
+
+
+def test_files_are_taken_together(tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps(api_list(*OBJECTS[:3])))
+    (tmp_path / "wanted.yaml").write_text(yaml.safe_dump(OBJECTS[3]))
+    [answer] = answers(tmp_path / "cluster.json", tmp_path / "wanted.yaml")
+    assert answer["nodes"] == FITS
+
+
+def test_a_line_is_a_question_of_its_own():
+    lines = [
+        {"name": "one", "objects": [claim()]},
+        {"name": "its own node", "objects": [node("n2"), gpu_slice("n2", gpu()), claim()]},
+        {"name": "in use", "objects": [claim("other", device=("n1", "gpu-0")), claim()]},
+        {"name": "one again", "objects": [claim()]},
+    ]
+    text = json.dumps(api_list(*OBJECTS[:3])) + "\n" + "".join(json.dumps(line) + "\n" for line in lines)
+    one, own, used, again = answers(stdin=text)
+    assert one == {"name": "one", "nodes": FITS}
+    assert set(own["nodes"]) == {"n1", "n2"}
+    assert own["nodes"]["n2"]["allocations"][0]["results"][0]["pool"] == "n2"
+    assert used["nodes"] == {"n1": {"unavailable": "in use"}}
+    assert again["nodes"] == FITS
+
+
+def test_claims_are_taken_together_in_order():
+    [answer] = answers(stdin=json.dumps([*SHARED, claim("b", "25Gi"), claim("a", "15Gi")]))
+    allocations = answer["nodes"]["n1"]["allocations"]
+    assert [item["claim"] for item in allocations] == ["team/b", "team/a"]
+    assert allocations[0]["results"] == [{**RESULT, "shareID": True, "consumedCapacity": {"memory": "25Gi"}}]
+    [answer] = answers(stdin=json.dumps([*SHARED, claim("b", "25Gi"), claim("a", "16Gi")]))
+    assert answer["nodes"]["n1"] == {"unavailable": "memory: 15Gi left, 16Gi needed"}
+
+
+NO_STEP = gpu(shared=True, default="1Gi", validRange={"min": "1Gi", "step": "0"})
+NO_COUNTERS = {**gpu(), "consumesCounters": [{"counterSet": "none", "counters": {}}]}
+WRONG_CLASS = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": 1}}
+POLICY = "spec.devices[0].capacity[memory].requestPolicy"
+
+
+@all_of_them(
+    "device, of_class, verdict",
+    {
+        "step 0": (NO_STEP, device_class(), f"error: ResourceSlice n1-gpu: {POLICY}.validRange.step: must not be 0"),
+        "no quantity": (gpu(memory="12Q"), device_class(), "is not a quantity"),
+        "class's CEL": (gpu(), device_class("device.driver =="), "does not compile"),
+        "unknown counter": (
+            NO_COUNTERS,
+            device_class(),
+            "unavailable: pool gpu.example.com/n1 is invalid: device gpu-0 consumes the unknown counter set none",
+        ),
+        "class": (gpu(), WRONG_CLASS, "error: DeviceClass gpu: spec.selectors: must be a list"),
+    },
+)
+def test_an_object_the_api_server_refuses_gives_one_verdict_where_the_object_matters(device, of_class, verdict):
+    healthy = [node("n1"), node("n2"), gpu_slice("n2", gpu())]
+    touches_all = of_class != device_class()
+    [answer] = answers(stdin=json.dumps([*healthy, gpu_slice("n1", device), of_class, claim()]), refused=touches_all)
+    [(kind, text)] = answer["nodes"]["n1"].items()
+    assert verdict in f"{kind}: {text}"
+    assert ("error" in answer["nodes"]["n2"]) == touches_all
+    assert ("allocations" in answer["nodes"]["n2"]) == (not touches_all)
+
+
+def test_a_negative_share_is_judged_as_the_scheduler_does():
+    text = json.dumps([*SHARED, claim("a", "-5Gi"), claim("b", "45Gi")])
+    [answer] = answers(stdin=text, release=(1, 36))
+    assert "allocations" in answer["nodes"]["n1"]
+
+
+def test_a_broken_claim_is_an_error_on_every_node():
+    broken = claim("held", "10Gi", device=("n1", "gpu-0"))
+    broken["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"]["memory"] = "much"
+    code, output, _ = fit(stdin=json.dumps([*SHARED, broken, claim()], indent=1), as_json=True)
+    assert code == 2
+    message = json.loads(output)["nodes"]["n1"]["error"]
+    assert message.startswith("ResourceClaim held: status.allocation.devices.results[0].consumedCapacity[memory]: ")
+    assert "(standard input, line " in message
+
+
+def test_a_broken_slice_of_no_node_concerns_all():
+    broken = gpu_slice("n1", gpu(memory="12Q"))
+    del broken["spec"]["nodeName"]
+    [answer] = answers(stdin=json.dumps([node("n1"), node("n2"), broken, device_class(), claim()]), refused=True)
+    assert all("12Q" in verdict["error"] for verdict in answer["nodes"].values())
+
+
+def test_quirks_can_be_left_out():
+    counters = {"counterSet": "set", "counters": {"slots": {"value": "1"}}}
+    objects = [node("n1"), device_class("true"), claim("a", count=1), claim("b", count=1)]
+    for driver in ("a.example.com", "b.example.com"):
+        devices = gpu_slice("n1", {"name": "d", "consumesCounters": [counters]})
+        shared = gpu_slice("n1")
+        for name, item in (("devices", devices), ("counters", shared)):
+            item["metadata"]["name"] = f"{driver}-{name}"
+            item["spec"] |= {"driver": driver, "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 2}}
+            objects.append(item)
+        del shared["spec"]["devices"]
+        shared["spec"]["sharedCounters"] = [{"name": "set", "counters": {"slots": {"value": "1"}}}]
+    text = json.dumps(objects)
+    assert "unavailable" in answers(stdin=text, release=(1, 36))[0]["nodes"]["n1"]
+    assert "allocations" in answers(stdin=text, release=(1, 36), without_quirks=True)[0]["nodes"]["n1"]
+    # The newest release has no such defect, and decides where no node tells its version.
+    assert "allocations" in answers(stdin=text)[0]["nodes"]["n1"]
+    objects[0]["status"] = {"nodeInfo": {"kubeletVersion": "v1.36.2-eks-1"}}
+    assert "unavailable" in answers(stdin=json.dumps(objects))[0]["nodes"]["n1"]
+    assert "allocations" in answers(stdin=json.dumps(objects), release=(1, 37))[0]["nodes"]["n1"]

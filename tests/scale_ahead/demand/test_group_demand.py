@@ -1,0 +1,163 @@
+"""Steps of one profile group: learning from the past equals learning live."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.demand.estimators.estimates import Source
+from dra_spawner.scale_ahead.demand.forecast import GroupSituation
+from dra_spawner.scale_ahead.demand.group_demand import GroupDemand
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, datetime_of
+from dra_spawner.scale_ahead.demand.policies import Buffer, ForecastDemand
+from dra_spawner.scale_ahead.demand.settings import DemandSettings
+from tests.all_of_them import all_of_them
+from tests.examples import example_count
+
+BEGIN = 29_000_000
+LEAD = GroupSituation(timedelta(minutes=10))
+
+
+def launches(minutes: int) -> list[tuple[int, int, int]]:
+    random = Random(3)
+    return [(BEGIN + minute, int(random.expovariate(1.0)), int(random.random() < 0.5)) for minute in range(minutes)]
+
+
+def test_learning_from_the_past_equals_learning_live() -> None:
+    past = launches(3 * MINUTES_A_DAY)
+    lived, taught = (GroupDemand(BEGIN, DemandSettings(), ForecastDemand()) for _ in range(2))
+    for minute, arrivals, departures in past:
+        lived.step(minute, arrivals, departures, LEAD)
+    taught.learn(past, LEAD)
+    after = BEGIN + len(past)
+    assert lived.step(after, 2, 0, LEAD) == taught.step(after, 2, 0, LEAD)
+    assert lived.record.calibration.factor == taught.record.calibration.factor
+
+
+def test_each_forecast_is_judged_when_its_lead_time_is_over() -> None:
+    demand = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    for minute in range(30):
+        demand.step(BEGIN + minute, 1, 0, LEAD)
+    judged = demand.record.judged
+    assert judged is not None
+    assert judged.growth == 10
+    assert judged.is_enough
+    demand.step(BEGIN + 30, 60, 0, LEAD)
+    judged = demand.record.judged
+    assert judged is not None
+    assert judged.growth == 69
+    assert not judged.is_enough
+
+
+def test_later_minutes_are_answered_and_nothing_is_learned() -> None:
+    """A weekday's rush of the last week, a calendar entry, and no placeholder after both."""
+    week = 10_080
+
+    def came(minute: int) -> int:
+        return 3 if 600 <= (minute - BEGIN) % MINUTES_A_DAY < 660 else 0
+
+    asked, untouched = (GroupDemand(BEGIN, DemandSettings(), ForecastDemand()) for _ in range(2))
+    for demand in (asked, untouched):
+        demand.learn(((minute, came(minute), 0) for minute in range(BEGIN, BEGIN + week + 500)), LEAD)
+    now = BEGIN + week + 500
+    begins = datetime_of(now + 300)
+    entry = Occurrence("exam", "gpu", begins, begins + timedelta(hours=1), 40)
+    situation = replace(LEAD, occurrences=(entry,), floor=1)
+    answers = asked.ahead([now + 15, now + 130, now + 250, now + 300, now + 500], situation)
+    assert [each and each.decided_by for each in answers] == [
+        Source.FLOOR,
+        Source.SEASONAL,
+        Source.FLOOR,
+        Source.CALENDAR,
+        Source.FLOOR,
+    ]
+    assert [each and each.placeholders for each in answers][3:] == [40, 1]
+    assert asked.step(now, 2, 0, LEAD) == untouched.step(now, 2, 0, LEAD)
+
+
+def test_another_policy_answers() -> None:
+    demand = GroupDemand(BEGIN, DemandSettings(), Buffer(7))
+    answer = demand.step(BEGIN, 0, 0, LEAD)
+    assert answer is not None
+    assert answer.placeholders == 7
+
+
+def random_day(seed: int) -> tuple[list[tuple[int, int, int]], list[GroupSituation]]:
+    """Launches of some hours with classes, and situations: entries, limits that people change, nodes and spawns."""
+    random = Random(seed)
+    minutes, present = range(BEGIN, BEGIN + 900), 0
+    begins = [datetime_of(random.choice(minutes)) for _ in range(4)]
+    entries = tuple(
+        Occurrence(f"class {index}", "gpu", at, at + timedelta(hours=1), random.randrange(5, 80), source="physics")
+        for index, at in enumerate(begins)
+    )
+    floor, slots, counts, situations = 0, random.choice((None, 1, 8)), [], []
+    for minute in minutes:
+        rush = sum(each.users / 15 for each in entries if 0 <= minute - each.begins.timestamp() // 60 < 15)
+        arrivals = int(random.expovariate(1 / (0.3 + rush)))
+        departures = min(int(random.expovariate(2)), present)
+        present += arrivals - departures
+        floor = random.randrange(5) if random.random() < 0.01 else floor
+        near = tuple(each for each in entries if abs(each.begins.timestamp() // 60 - minute) < 200)
+        counts.append((minute, arrivals, departures))
+        lead = timedelta(minutes=10 if minute < BEGIN + 300 else 12)
+        pending = random.choice((0, 0, 0, 1))
+        situations.append(
+            GroupSituation(lead, present, pending, pending, floor, 70, near, slots, random.choice((None, 2.0)))
+        )
+    return counts, situations
+
+
+@all_of_them("seed", range(example_count(50)))
+def test_a_demand_that_is_restored_goes_on_as_if_it_had_never_ended(seed: int) -> None:
+    """With entries, limits that people change, and forecasts on hold: at any minute, to the last digit."""
+    counts, situations = random_day(seed)
+    ends = Random(-seed).randrange(200, 800)
+    lived = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    for (minute, arrivals, departures), situation in zip(counts[:ends], situations, strict=False):
+        lived.step(minute, arrivals, departures, situation)
+    stored = json.loads(json.dumps(lived.state()))
+    known = {minute: (arrivals, departures) for minute, arrivals, departures in counts[:ends] if arrivals or departures}
+    restored = GroupDemand.restored(
+        stored, known, DemandSettings(), ForecastDemand(), earliest=BEGIN - 99, latest=BEGIN + ends
+    )
+    assert restored.state() == lived.state()
+    for (minute, arrivals, departures), situation in zip(counts[ends:], situations[ends:], strict=True):
+        step = minute, arrivals, departures, situation
+        assert restored.step(*step) == lived.step(*step), minute - BEGIN
+
+
+def test_a_state_that_cannot_be_used_is_refused() -> None:
+    lived = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    lived.learn(launches(60), LEAD)
+    state = lived.state()
+    assert lived.record.counts.end == BEGIN + 60
+
+    def restored(state: object, earliest: int = BEGIN, latest: int = BEGIN + 60) -> GroupDemand:
+        return GroupDemand.restored(
+            state,  # type: ignore[arg-type]
+            {},
+            DemandSettings(),
+            ForecastDemand(),
+            earliest=earliest,
+            latest=latest,
+        )
+
+    assert restored(state).record.counts.end == BEGIN + 60
+    # Its clock was ahead by some minutes.
+    assert restored(state, latest=BEGIN + 57).record.counts.end == BEGIN + 57
+    bad = [{}, [], {**state, "version": 2}, {**state, "record": {}}, {**state, "situation": {"lead": "soon"}}]
+    bad += [{**state, "end": each} for each in (None, float("inf"), "x")]
+    bad += [{**state, "record": {**state["record"], name: 3}} for name in state["record"] if name != "lead"][:10]
+    for each in bad:
+        with pytest.raises(ValueError, match=r"state|could not|invalid"):
+            restored(each)
+    with pytest.raises(ValueError, match="counts are known from"):
+        restored(state, latest=BEGIN + 50)
+    with pytest.raises(ValueError, match="counts are known from"):
+        restored(state, earliest=BEGIN + 99, latest=BEGIN + 200)

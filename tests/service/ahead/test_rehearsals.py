@@ -1,0 +1,343 @@
+"""Rehearsals by the service: on a copy of the cluster, beside its other work, and by POST."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from dra_spawner import names
+from dra_spawner.dra.quantity import NANO_PER_UNIT
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.controller.demand_settings import read_calendar_entries
+from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
+from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
+from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.api.rehearsal_handler import RehearsalsHandler
+from dra_spawner.service.traits.node_kind_settings import read_node_kinds
+from dra_spawner.service.web_settings import WebSettings
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
+from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
+from tests.placeholders.planner.simulated_cluster import START
+from tests.presence import present
+from tests.service.open_service import open_to_all, web_service
+from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
+
+IN_AN_HOUR = START + timedelta(hours=1)
+
+
+class _Watch(UnstartedWatch):
+    """Two nodes that run eight servers each, all read."""
+
+    is_read = True
+
+    def __init__(self, nodes: str = "ab") -> None:
+        super().__init__()
+        for name in nodes:
+            node, gpus = node_objects(name, "10", 2, "40Gi", SHARE.images, START.isoformat())
+            self.put(Kind.NODE, node)
+            self.put(Kind.RESOURCE_SLICE, gpus)
+        self.put(Kind.DEVICE_CLASS, {"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}, "spec": {}})
+
+    @property
+    def synced(self) -> bool:
+        return self.is_read
+
+
+def controller(most: int = 100, nodes: str = "ab") -> PlaceholderController:
+    settings = ControllerSettings(
+        NAMESPACE, {"gpu-slice": ReplicaRange(0, most)}, placeholders=PlaceholderSettings(NAMESPACE)
+    )
+    found = unstarted_controller(settings, _Watch(nodes), now=lambda: START)
+    found.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
+    return found
+
+
+def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
+    return Occurrence("physics", profile, IN_AN_HOUR, IN_AN_HOUR + timedelta(hours=1), users)
+
+
+@pytest.mark.promise("Each class of a calendar is rehearsed, and its problems are reported.")
+async def test_entries_are_rehearsed_and_their_problems_are_reported() -> None:
+    entries = read_calendar_entries(
+        [
+            {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "small"},
+            {"users": "400 of gpu-slice", "begins": "2026-03-02 11:00", "name": "large"},
+            {"users": "5 of gpu-slice", "begins": "2026-03-02 08:50", "name": "has begun"},
+            {"users": "400 of gpu-slice", "begins": "2026-03-04 10:00", "name": "later"},
+            {"users": "400 of another", "begins": "2026-03-02 10:00", "name": "of nobody"},
+        ],
+        UTC,
+    )
+    service = controller(most=100)
+    service.scale_ahead.calendars = CalendarBook(entries)
+    rehearsed = RehearsedEntries(service, Rehearsals(service))
+    await rehearsed.refresh()
+    assert {each.name: result.is_possible for each, result in rehearsed.results.items()} == {
+        "small": True,
+        "large": False,
+    }
+    (problem,) = rehearsed.problems()
+    assert problem.startswith("Scale-ahead: calendar entry 'large' at 2026-03-02 11:00 UTC: No: ")
+    assert "only 100 servers can be prepared in advance" in problem
+    rehearsed.forget()
+    assert rehearsed.problems() == ()
+
+
+async def test_no_calendar_and_no_event_uses_up_all_rehearsals() -> None:
+    def entries(name: str, number: int, minute: int) -> list[dict[str, str]]:
+        begins = [f"2026-03-02 10:{minute if name == 'lines' else minute + each:02}" for each in range(number)]
+        return [{"users": f"{each + 1} of gpu-slice", "begins": at, "name": name} for each, at in enumerate(begins)]
+
+    service = controller()
+    book = CalendarBook(read_calendar_entries([*entries("lines", 30, 0), *entries("many", 30, 1)], UTC))
+    book.added = read_calendar_entries(entries("physics", 2, 40), UTC)
+    service.scale_ahead.calendars = book
+    rehearsed = RehearsedEntries(service, Rehearsals(service))
+    await rehearsed.refresh()
+    names = Counter(each.name for each in rehearsed.results)
+    assert names == {"lines": 1, "many": 17, "physics": 2}
+
+
+async def test_an_entry_of_a_calendar() -> None:
+    rehearsals = Rehearsals(controller())
+    found = present(await rehearsals.of_occurrence(entry()))
+    assert found.verdict == "Yes: 20 users can start at 10:00; 1 node of g2 is ordered at 09:45."
+    assert found.first_order_at == IN_AN_HOUR - timedelta(minutes=15)
+    messages = [each.message for each in found.problems]
+    assert "ResourceQuotas of namespace hub are not checked" in messages, "nobody reads them here"
+    assert await rehearsals.of_occurrence(entry("unknown")) is None
+
+
+async def test_limits_quotas_and_lead_times_of_the_service() -> None:
+    database = HistoryDatabase.open("sqlite://")
+    images = START + timedelta(minutes=7)
+    database.add([NodeLeadTime(str(each), "n", "g2", START, images=images) for each in range(3)])
+    quotas = (Quota("q", left={"pods": 12 * NANO_PER_UNIT}),)
+    found = present(await Rehearsals(controller(17), lambda: database, lambda: quotas).of_occurrence(entry()))
+    assert [(each.code.value, each.users) for each in found.problems] == [("quota", 8), ("placeholder-limit", 3)]
+    assert found.orders[0].supply.lead == timedelta(minutes=7)
+    database.close()
+
+
+async def test_a_history_that_is_away_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Away(HistoryDatabase):
+        def __init__(self) -> None:
+            pass
+
+        def lead_times(self, *arguments: Any, **more: Any) -> Any:
+            raise OperationalError("SELECT", {}, Exception("disk I/O error"))
+
+    rehearsals = Rehearsals(controller(), Away)
+    for _ in range(3):  # as for each entry, every ten minutes
+        assert present(await rehearsals.of_occurrence(entry())).is_possible
+    assert caplog.text.count("Lead times cannot be read") == 1
+
+
+# --- a cluster that is scaled to zero ---------------------------------------------------------------------------------
+
+
+async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_the_reason_is_reported() -> None:
+    service = controller(nodes="")
+    service.scale_ahead.calendars = CalendarBook(
+        read_calendar_entries([{"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}], UTC)
+    )
+    rehearsed = RehearsedEntries(service, Rehearsals(service))
+    await rehearsed.refresh()
+    (problem,) = rehearsed.problems()
+    assert problem == (
+        "Scale-ahead: calendar entry 'physics' at 2026-03-02 10:00 UTC: Not known whether 20 of 20 users can start at "
+        "10:00: no known node can run a server of gpu-slice. In detail: no known kind of node can run a server "
+        "of gpu-slice: no node is present or remembered. If nodes of another kind can come, describe the kinds of nodes "
+        "(node_kinds of the service, --nodes of the command)."
+    )
+    # A description of a kind of node answers the question.
+    kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": [6, 8], "image_minutes": 2, "max_nodes": 40}])
+    described = RehearsedEntries(service, Rehearsals(service, kinds=kinds))
+    await described.refresh()
+    assert described.problems() == ()
+    (result,) = described.results.values()
+    assert result.verdict == (
+        "Yes, if a node of g2 runs 8 servers: 20 users can start at 10:00; 3 nodes of g2 are ordered at 09:45."
+    )
+
+
+async def test_nodes_that_were_there_are_remembered() -> None:
+    service = controller(nodes="a")
+    node, _ = node_objects("a", "10", 2, "40Gi", SHARE.images, START.isoformat(), {names.IMAGES_READY: names.TRUE})
+    service.watch.put(Kind.NODE, node)
+    kinds = read_node_kinds([{"name": "g2", "slots": 50, "lead_minutes": 9, "max_nodes": 2}])
+    rehearsals, described = Rehearsals(service), Rehearsals(service, kinds=kinds)
+    for each in (rehearsals, described):
+        each.look()
+    service.watch.remove(Kind.RESOURCE_SLICE, ObjectKey("", "a-gpus"))
+    service.watch.remove(Kind.NODE, ObjectKey("", "a"))
+    found = present(await rehearsals.of_occurrence(entry()))
+    assert found.verdict == "Yes: 20 users can start at 10:00; 3 nodes of g2 are ordered at 09:45."
+    assert found.problems[0].message.startswith("new nodes of g2 are assumed to be like a, which was last seen at ")
+    found = present(await described.of_occurrence(entry()))
+    assert (
+        found.verdict == "No: 4 of 20 users cannot start at 10:00: the maximum is 2 nodes of g2, and more are needed."
+    )
+    assert [each.code for each in found.problems if each.blocks] == [ProblemCode.MAX_NODES]
+
+
+async def test_other_kinds_than_the_described_ones_do_not_come() -> None:
+    kinds = read_node_kinds([{"name": "t4", "profiles": ["other"], "slots": 8, "lead_minutes": 9}])
+    found = present(await Rehearsals(controller(), kinds=kinds).of_occurrence(entry()))
+    assert [(each.code, each.users) for each in found.problems if each.blocks] == [(ProblemCode.NO_NODE_KIND, 4)]
+
+
+async def test_the_loop_goes_on_and_the_cluster_may_change() -> None:
+    """The thread waits while the loop works; changes meanwhile do not disturb the rehearsal."""
+    service, go = controller(), threading.Event()
+
+    def quotas() -> tuple[Quota, ...]:
+        assert go.wait(60)
+        return ()
+
+    task = asyncio.create_task(Rehearsals(service, quotas=quotas).of_occurrence(entry()))
+    for name in "cdef":
+        await asyncio.sleep(0)
+        for obj in node_objects(name, "10", 2, "40Gi", (), ""):
+            service.watch.put(Kind(obj["kind"]), obj)
+    assert not task.done()
+    before = service.watch.version
+    go.set()
+    found = present(await task)
+    assert found.free + found.free_without_image == 16, "as it was when its turn came"
+    assert service.watch.version == before
+    assert len(service.watch.snapshot.nodes) == 6
+
+
+async def test_garbage_is_not_collected_meanwhile() -> None:
+    """A collection would stop the event loop for as long as it takes to look at the copy."""
+    meanwhile: list[bool] = []
+
+    def quotas() -> tuple[Quota, ...]:
+        meanwhile.append(gc.isenabled())
+        return ()
+
+    assert gc.isenabled()
+    assert await Rehearsals(controller(), quotas=quotas).of_occurrence(entry()) is not None
+    assert (meanwhile, gc.isenabled()) == ([False], True)
+
+
+async def test_one_after_the_other_and_not_too_many() -> None:
+    go = threading.Event()
+
+    def quotas() -> tuple[Quota, ...]:
+        assert go.wait(60)
+        return ()
+
+    rehearsals = Rehearsals(controller(), quotas=quotas)
+    tasks = [asyncio.create_task(rehearsals.of_occurrence(entry())) for _ in range(9)]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    (refused,) = [task for task in tasks if task.done()]
+    with pytest.raises(TooManyRehearsals):
+        refused.result()
+    go.set()
+    found = await asyncio.gather(*(task for task in tasks if task is not refused))
+    assert len(found) == 8
+    assert len({present(each).verdict for each in found}) == 1
+    assert await rehearsals.of_occurrence(entry()) == found[0]
+
+
+# --- by POST ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def context() -> ServiceContext:
+    return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60)
+
+
+@pytest.fixture
+async def url(context: ServiceContext) -> AsyncIterator[str]:
+    async with web_service(context, ("open", open_to_all(RehearsalsHandler))) as found:
+        yield f"{found}/open"
+
+
+async def post(url: str, body: Any) -> tuple[int, Any]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with aiohttp.ClientSession() as session, session.post(url, data=data) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
+    service = controller()
+    context.follow(service.watch, service)
+    status, found = await post(url, {"line": "24 of gpu-slice at 10:00"})
+    assert status == 200
+    assert found["verdict"] == "Yes: 24 users can start at 10:00; 1 node of g2 is ordered at 09:45."
+    assert found["orders"][0]["template_node"] == "a"
+    more = {"zone": "Europe/Berlin", "lead_minutes": 20, "image_minutes": 1.5, "margin_minutes": 0}
+    _, found = await post(url, {"line": "24 of gpu-slice at 11:00", **more})
+    assert found["first_order_at"] == "2026-03-02T10:38:30+01:00"
+
+
+NOW_LINE = {"line": "1 of gpu-slice now"}
+WRONG_QUESTIONS: list[tuple[Any, str]] = [
+    (b"{", "The body must be JSON."),
+    ([], "The body must be a JSON object."),
+    ({}, "line: nothing found; allowed: a line like"),
+    ({"line": 3}, "line: found 3; allowed: a line like"),
+    ({"line": "1 of a now\x00"}, "line: found '1 of a now\\x00'; allowed"),
+    ({"line": "1 of gpu now"}, "line: found the profile 'gpu'; the hub publishes gpu-slice."),
+    ({"line": "1 of gpu-slice at 8:00"}, "this one is past."),
+    ({**NOW_LINE, "zone": "Mars"}, "zone: found 'Mars'; allowed: a time zone"),
+    ({**NOW_LINE, "zone": "../../etc/passwd"}, "zone: found"),
+    ({**NOW_LINE, "zone": ["UTC"]}, "zone: found ['UTC']"),
+    ({**NOW_LINE, "lead_minutes": -1}, "lead_minutes: found -1; allowed: 0 to 10080."),
+    ({**NOW_LINE, "lead_minutes": True}, "lead_minutes: found True"),
+    (b'{"line": "1 of gpu-slice now", "margin_minutes": NaN}', "margin_minutes: found nan"),
+    ({**NOW_LINE, "users": 3}, "users: not known; allowed: line, zone"),
+]
+
+
+async def test_errors_in_questions_are_reported(url: str, context: ServiceContext) -> None:
+    service = controller()
+    context.follow(service.watch, service)
+    answers = [(body, detail, *await post(url, body)) for body, detail in WRONG_QUESTIONS]
+    assert [each for each in answers if each[2] != 400 or each[1] not in each[3]["detail"]] == []
+
+
+async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: ServiceContext) -> None:
+    question = {"line": "24 of gpu-slice now"}
+    status, found = await post(url, question)
+    assert (status, found["detail"]) == (503, "The cluster is not read completely yet.")
+    service = controller()
+    context.follow(service.watch, service)
+    _Watch.is_read = False
+    try:
+        assert (await post(url, question))[0] == 503
+    finally:
+        _Watch.is_read = True
+    unpublished = unstarted_controller(ControllerSettings(NAMESPACE), _Watch())
+    context.follow(unpublished.watch, unpublished)
+    status, found = await post(url, question)
+    assert (status, found["detail"]) == (503, "The profiles are not known: no placeholders are configured.")
+
+
+def test_now_has_a_time_zone() -> None:
+    assert controller().now() == datetime(2026, 3, 2, 9, tzinfo=UTC)

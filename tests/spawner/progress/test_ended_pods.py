@@ -1,0 +1,56 @@
+"""The last state of a pod that is gone is kept, whether the watch or a new list shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
+
+
+def pod(name: str, uid: str) -> dict[str, Any]:
+    return {"metadata": {"namespace": "ns", "name": name, "uid": uid}}
+
+
+class Api:
+    """Lists of pods, one after the other."""
+
+    def __init__(self, *lists: list[dict[str, Any]]) -> None:
+        self.lists = list(lists)
+
+    async def list_namespaced_pod(self, **_: Any) -> Any:
+        listed = json.dumps({"metadata": {"resourceVersion": "7"}, "items": self.lists.pop(0)})
+
+        async def read() -> str:
+            return listed
+
+        return SimpleNamespace(ok=True, read=read)
+
+
+async def test_pods_that_are_gone_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = pod("a", "1"), pod("b", "2")
+    api = Api([a, b], [a], [a], [])
+    monkeypatch.setattr("kubespawner.reflector.shared_client", lambda name: api)
+    reflector = EndedPodsReflector(namespace="ns")
+
+    async def list_again() -> None:
+        await reflector.start()
+        reflector.watch_task.cancel()
+        await asyncio.wait({reflector.watch_task})
+
+    await list_again()
+    assert reflector.ended == {}
+    await list_again()
+    assert reflector.ended == {"ns/b": b}
+    # An equal list; then the watch shows an eviction and the end.
+    await list_again()
+    reflector.resources["ns/a"] = pod("a", "evicted")
+    reflector.resources.pop("ns/a", None)
+    reflector.resources.pop("ns/c", None)
+    assert reflector.ended == {"ns/b": b, "ns/a": pod("a", "evicted")}
+    await list_again()
+    assert reflector.pods == {}
