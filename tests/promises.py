@@ -25,7 +25,13 @@ _PARTS: Final = {
     ),
     "A start, and what users read": ("spawner", "integration", "user_server"),
     "Placeholders": ("placeholders",),
-    "The simulator, and scaling ahead": ("simulator", "calendars", "rehearsal", "replay", "reports", "history"),
+    "The simulator, and scaling ahead": (
+        "simulator",
+        "scale_ahead",
+        "history",
+        "commands/rehearsing",
+        "commands/replaying",
+    ),
     "The service: API, pages and metrics": ("service", "kube"),
     "Commands": ("",),
 }

@@ -8,15 +8,16 @@ MOST_MODULES = 150
 MOST_LINES = 20_000
 #: Whole rooms that begin with a start that needs them, or with another process.
 LATER = (
-    "check",
+    "commands",
     "devcluster",
     "doctor",
-    "dra.allocator",
-    "dra.cel.parser",
+    "dra.allocation.allocator",
+    "dra.cel.syntax.parser",
     "placeholders.controller",
     "profiles.drivers",
     "profiles.intel_gas",
     "profiles.lint",
+    "scale_ahead",
     "service",
     "simulator",
 )

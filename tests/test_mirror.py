@@ -28,11 +28,11 @@ KINDS: Final = {
 """Directories that are about no package, each with what it is about."""
 
 FROM_OUTSIDE: Final = {
-    "tests/check/test_docs.py": "docs/reference/check.md is right",
+    "tests/commands/checking/test_docs.py": "docs/reference/check.md is right",
     "tests/devcluster/api/test_fidelity.py": "the embedded API server over HTTP, beside a real one",
     "tests/devcluster/api/test_fidelity_of_bodies.py": "the embedded API server over HTTP, beside a real one",
-    "tests/history_commands/test_command_lines.py": "the command `dra-spawner history`, by its command line",
-    "tests/fit/test_fit_parity.py": "the command `dra-spawner fit`, beside recorded verdicts of kube-scheduler",
+    "tests/commands/history_files/test_command_lines.py": "the command `dra-spawner history`, by its command line",
+    "tests/commands/cluster_files/test_fit_parity.py": "the command `dra-spawner fit`, beside recorded verdicts of kube-scheduler",
     "tests/profiles/test_golden.py": "what the examples of the documents compile to, by the command that renders them",
 }
 """Test modules that import nothing of their package, as they test it from outside, each with what it is about."""

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from dra_spawner.spawner.steps.start_metrics import PODS_RECREATED
+from dra_spawner.spawner.steps.second_pod import PODS_RECREATED
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape

@@ -1,1 +1,1 @@
-"""What every package may import: types of JSON, tasks with an owner, calls in threads, addresses of pages."""
+"""What every package may import: types of JSON, owned tasks, calls in threads, lasting problems, addresses of pages."""

@@ -18,8 +18,7 @@ from dra_spawner.profiles.compiler.claim_plan import ClaimPlan, compile_claims, 
 from dra_spawner.profiles.compiler.claim_templates import expand_claims
 from dra_spawner.profiles.compiler.claims import DeviceClaim
 from dra_spawner.profiles.compiler.language import parse_device_claims
-from dra_spawner.profiles.syntax.layers import TRAIT, Layer, Merged, origin
-from dra_spawner.profiles.syntax.merging import override_of
+from dra_spawner.profiles.syntax.layers import TRAIT, Layer, Merged, origin, override_of
 from dra_spawner.profiles.syntax.problems import Problem, ProfileError
 from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES, Values
 

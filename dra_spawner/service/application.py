@@ -30,8 +30,8 @@ from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.hub_spawns import HubSpawns
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.cluster_support import cluster_version_problem, follow_release, learn_release
@@ -348,7 +348,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
 
     async def _lead(
         self,
-        controller: PlaceholderController,
+        controller: ScaleAheadController,
         elector: LeaderElector,
         history: HistoryRecording,
         scale_ahead: ScaleAheadRunner,
@@ -361,17 +361,17 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
         return ClusterWatch(api)
 
-    def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
+    def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> ScaleAheadController:
         max_nodes = max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label)
         settings = replace(self.controller_settings(), max_nodes=max_nodes, has_autoscaler=self.autoscaler)
-        return PlaceholderController(
+        return ScaleAheadController(
             api, watch, decisions, settings, scale_ahead=self.new_scale_ahead(), times=self.reconciler_times()
         )
 
     def reconciler_times(self) -> ReconcilerTimes:
         return ReconcilerTimes()
 
-    def new_history(self, controller: PlaceholderController, decisions: DecisionLog) -> HistoryRecording:
+    def new_history(self, controller: ScaleAheadController, decisions: DecisionLog) -> HistoryRecording:
         return HistoryRecording(self.history_settings(), controller, decisions)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:

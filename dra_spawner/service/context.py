@@ -15,7 +15,7 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.answers.availability import Availability
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.service.ahead.launch_steps import LaunchSteps
 from dra_spawner.service.ahead.rehearsals import Rehearsals
@@ -72,7 +72,7 @@ class ServiceContext:
     elector: LeaderElector | None = None
     leader_label: LeaderLabel | None = None
     """None if the service has no pod name, so that no Service can select the leader."""
-    controller: PlaceholderController | None = None
+    controller: ScaleAheadController | None = None
     availability: Availability | None = None
     rehearsals: Rehearsals | None = None
     chart_parts: ChartParts | None = None
@@ -98,7 +98,7 @@ class ServiceContext:
         self.registry.register(self.idle_devices)
 
     def follow(
-        self, watch: ClusterWatch, controller: PlaceholderController | None = None, node_kinds: Sequence[NodeKind] = ()
+        self, watch: ClusterWatch, controller: ScaleAheadController | None = None, node_kinds: Sequence[NodeKind] = ()
     ) -> None:
         """Set the parts that need the cluster.
 

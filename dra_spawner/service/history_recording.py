@@ -15,7 +15,7 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
 __all__ = ["HistoryRecording"]
 
@@ -34,7 +34,7 @@ class HistoryRecording:
     def __init__(
         self,
         settings: HistorySettings,
-        controller: PlaceholderController,
+        controller: ScaleAheadController,
         decisions: DecisionLog,
         *,
         look_seconds: float = _LOOK_SECONDS,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_spawner.common.owned_tasks import begin_task
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
 __all__ = ["ProfileAnswer", "ProfileAnswers"]
 
@@ -75,7 +75,7 @@ class ProfileAnswers:
         self._working: dict[str, asyncio.Task[ProfileAnswer]] = {}
 
     async def answer(
-        self, controller: PlaceholderController, name: str, compute: Callable[[], Awaitable[_Items]]
+        self, controller: ScaleAheadController, name: str, compute: Callable[[], Awaitable[_Items]]
     ) -> ProfileAnswer:
         """The answer.
 
@@ -104,7 +104,7 @@ class ProfileAnswers:
         return self._seconds() - answer.computed
 
     async def _compute(
-        self, controller: PlaceholderController, name: str, compute: Callable[[], Awaitable[_Items]]
+        self, controller: ScaleAheadController, name: str, compute: Callable[[], Awaitable[_Items]]
     ) -> ProfileAnswer:
         ground, began = _ground(controller), self._seconds()
         items = await compute()
@@ -126,11 +126,11 @@ class ProfileAnswers:
             del self._working[name]
 
 
-def _problem_of(controller: PlaceholderController) -> str:
+def _problem_of(controller: ScaleAheadController) -> str:
     return controller.shapes.problem if controller.is_on else ""
 
 
-def _ground(controller: PlaceholderController) -> tuple[object, ...]:
+def _ground(controller: ScaleAheadController) -> tuple[object, ...]:
     policy = controller.policy
     return controller.watch.version, controller.changes, _Same(policy), _problem_of(controller)
 

@@ -16,9 +16,9 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.placeholders.controller.answers.availability import Availability
 from dra_spawner.placeholders.controller.answers.wait_calibration import WaitCalibration
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.planner.cluster.view import age
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 
@@ -41,9 +41,7 @@ _JUST_CREATED: Final = timedelta(seconds=30)
 class WaitLearning:
     """See the module."""
 
-    def __init__(
-        self, controller: PlaceholderController, availability: Availability, history: HistoryRecording
-    ) -> None:
+    def __init__(self, controller: ScaleAheadController, availability: Availability, history: HistoryRecording) -> None:
         self.calibration = WaitCalibration()
         self._controller = controller
         self._availability = availability

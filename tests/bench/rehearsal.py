@@ -16,13 +16,13 @@ from kubernetes_asyncio.client import ApiClient
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import supplies_of_known_kinds
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers
 from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
@@ -93,7 +93,7 @@ async def through_the_service(objects: list[Json], users: int) -> None:
         NAMESPACE, {"gpu-slice": ReplicaRange(0, 10_000)}, placeholders=PlaceholderSettings(NAMESPACE)
     )
     api = KubernetesApi(ApiClient.__new__(ApiClient))
-    controller = PlaceholderController(api, watch, DecisionLog(), settings, now=lambda: START)
+    controller = ScaleAheadController(api, watch, DecisionLog(), settings, now=lambda: START)
     controller.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
     gc.collect()
     gc.freeze()  # as `dra-spawner service` does once everything was seen

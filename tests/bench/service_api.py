@@ -22,11 +22,11 @@ from kubernetes_asyncio.client import ApiClient
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.api.event_handler import EventsHandler
 from dra_spawner.service.http.requests.limited_server import LimitedServer
@@ -83,7 +83,7 @@ async def service(nodes: int, pods: int) -> AsyncIterator[Service]:
     for kind, obj in cluster.lists():
         watch.put(kind, json.loads(json.dumps(obj)))
     settings = ControllerSettings(NAMESPACE, {"whole": ReplicaRange(0, 9)}, placeholders=PlaceholderSettings(NAMESPACE))
-    controller = PlaceholderController(api, watch, DecisionLog(), settings)
+    controller = ScaleAheadController(api, watch, DecisionLog(), settings)
     shapes = {"whole": shape(WHOLE), "small": shape(WHOLE, cpu="2"), "cpu": shape({}, cpu="1")}
     controller.shapes.put(published_config_map(PublishedShapes(shapes, {}), NAMESPACE, {}))
     web = WebSettings("/", own_token=TOKEN)

@@ -17,14 +17,14 @@ from tests.jumping_loop import let_pass, run_jumping
 PACKAGE = Path(__file__).parents[2] / "dra_spawner"
 
 OTHERS = {
-    "owned_tasks.py": "the helper itself",
+    "common/owned_tasks.py": "the helper itself",
     "devcluster": "the embedded cluster and the demo: for tests and trials",
     "kube/cluster_watch.py": "informers, whose end `wait_ended` passes on: the process ends",
     "kube/informer_task.py": "an informer, whose end `wait_ended` passes on",
     "kube/leader.py": "the term and its renewal, which the elector awaits",
     "placeholders/controller/placeholder_controller.py": "`wait_ended` awaits the ends of informers",
     "service/application.py": "the service itself, which `run` awaits",
-    "spawner/hub_wide.py": "the task that owns a hub's background work; JupyterHub awaits it at its end",
+    "spawner/hub_parts/hub_wide.py": "the task that owns a hub's background work; JupyterHub awaits it at its end",
 }
 """Modules that may begin a task that is not in a group, each with who awaits it."""
 

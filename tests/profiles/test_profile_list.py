@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kubespawner.utils import recursive_update
 
 from dra_spawner.profiles.profile_list import profile_list_problems
-from dra_spawner.profiles.syntax.merging import MergeConflict, merge_overrides
+from dra_spawner.profiles.syntax.layers import MergeConflict, merge_overrides
 from tests.all_of_them import all_of_them
 
 CLASS = {"device_class": "gpu.example.com"}

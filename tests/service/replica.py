@@ -19,11 +19,11 @@ from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.addresses import Address
@@ -115,7 +115,7 @@ class Replica:
         self.election_clock = election_clock
 
     @property
-    def controller(self) -> PlaceholderController:
+    def controller(self) -> ScaleAheadController:
         assert self.context.controller is not None
         return self.context.controller
 

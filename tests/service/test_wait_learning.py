@@ -11,7 +11,7 @@ import pytest
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.kube.client.api import resource_path
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
@@ -21,7 +21,7 @@ GPU = shape(WHOLE)
 PLAIN = shape({}, cpu="1")
 
 
-def sessions_lasted(controller: PlaceholderController, **length: float) -> None:
+def sessions_lasted(controller: ScaleAheadController, **length: float) -> None:
     now = controller.now()
     for number in range(20):
         begin = now - timedelta(**length) * (1 + number / 20)

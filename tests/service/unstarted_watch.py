@@ -9,8 +9,8 @@ from kubernetes_asyncio.client import ApiClient
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
 
 class UnstartedWatch(ClusterWatch):
@@ -26,8 +26,8 @@ class UnstartedWatch(ClusterWatch):
 
 def unstarted_controller(
     settings: ControllerSettings | None = None, watch: ClusterWatch | None = None, **more: Any
-) -> PlaceholderController:
+) -> ScaleAheadController:
     """A controller that never leads; nothing is asked of its API."""
     api = KubernetesApi(ApiClient.__new__(ApiClient))
     found = settings or ControllerSettings("hub")
-    return PlaceholderController(api, watch or UnstartedWatch(), DecisionLog(), found, **more)
+    return ScaleAheadController(api, watch or UnstartedWatch(), DecisionLog(), found, **more)

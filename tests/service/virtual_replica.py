@@ -21,8 +21,8 @@ from dra_spawner.kube.client.api import KubernetesApi, WatchEventType
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.context import Role, ServiceContext
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
@@ -114,10 +114,10 @@ class _VirtualService(Service):
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
         return ClusterWatch(api, settings=_INFORMERS, clock=self._time.seconds)
 
-    def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
+    def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> ScaleAheadController:
         settings = self.controller_settings()
         ahead = self.new_scale_ahead()
-        return PlaceholderController(
+        return ScaleAheadController(
             api, watch, decisions, settings, scale_ahead=ahead, now=self._time.now, times=_TIMES
         )
 

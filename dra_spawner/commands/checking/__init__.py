@@ -1,1 +1,1 @@
-"""``dra-spawner check``, ``render`` and ``schema``: test profiles before users see them."""
+"""What ``check``, ``render`` and ``schema`` do: test profiles before users see them."""

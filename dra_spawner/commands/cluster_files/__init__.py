@@ -1,1 +1,1 @@
-"""``dra-spawner fit``: would these claims fit, where, and if not, why? Offline, from the output of kubectl."""
+"""Objects of a cluster and claims, in files: read, located, checked."""

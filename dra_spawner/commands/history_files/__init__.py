@@ -1,1 +1,1 @@
-"""``dra-spawner history``: import launches, export records, and delete the records of a user."""
+"""What ``history`` does: import launches, export records, and delete the records of a user."""

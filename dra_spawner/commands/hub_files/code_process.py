@@ -1,8 +1,8 @@
 """The process that runs a hub's configuration code, and answers with the settings that the code leaves.
 
-It is started as ``python -m dra_spawner.commands.hub_files.code_process DIRECTORY``: it reads ``question.json`` there, and writes
-``answer.json``. Code of the configuration cannot disturb the command that started it: not its output, its modules, its
-working directory or its time.
+It is started as ``python -m dra_spawner.commands.hub_files.code_process DIRECTORY``: it reads ``question.json`` there,
+and writes ``answer.json``. Code of the configuration cannot disturb the command that started it: not its output, its
+modules, its working directory or its time.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""``dra-spawner rehearse``: reads a cluster, or files, and prints a rehearsal."""
+"""What ``rehearse`` does: read a cluster, or files, and print a rehearsal."""

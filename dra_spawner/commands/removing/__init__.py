@@ -1,1 +1,1 @@
-"""``dra-spawner uninstall``: find and remove what this project wrote to a cluster, and list what is left."""
+"""What ``uninstall`` does: find and remove what this project wrote to a cluster, and list what is left."""

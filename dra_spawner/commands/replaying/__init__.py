@@ -1,1 +1,1 @@
-"""Traces and clusters in files, and the report of a replay."""
+"""What ``replay`` does: read traces and clusters in files, and report."""

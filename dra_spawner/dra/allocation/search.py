@@ -1,8 +1,8 @@
 """The search: depth first, the first complete solution wins, nothing is scored.
 
 Order decides everything: claims and requests as listed, alternatives of ``firstAvailable`` as listed, devices as
-:func:`~dra_spawner.dra.model.pools.gather_pools` orders them. A later request that cannot be served sends the search back
-to the devices and alternatives of earlier ones.
+:func:`~dra_spawner.dra.model.pools.gather_pools` orders them. A later request that cannot be served sends the search
+back to the devices and alternatives of earlier ones.
 
 The recursion runs on a stack of generators: each step of the search yields the step that comes after it and is sent
 that step's outcome, so its depth is not limited by Python's own stack.

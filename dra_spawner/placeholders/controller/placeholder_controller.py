@@ -39,6 +39,7 @@ from dra_spawner.placeholders.controller.sources.server_namespaces import Server
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
+from dra_spawner.placeholders.controller.sources.target_source import ConfiguredTargets, ProfileGroup, TargetSource
 from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
@@ -52,7 +53,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, read_definition
 from dra_spawner.placeholders.planner.targets.shapes import Shape
-from dra_spawner.scale_ahead.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
 from dra_spawner.simulator.model.claims import ObjectKey
 
 __all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
@@ -77,12 +77,12 @@ class PlaceholderController:
         decisions: DecisionLog,
         settings: ControllerSettings,
         *,
-        scale_ahead: ScaleAhead | None = None,
+        targets: TargetSource | None = None,
         now: Callable[[], datetime] | None = None,
         times: ReconcilerTimes | None = None,
     ) -> None:
         self.settings = settings
-        self.scale_ahead = scale_ahead or ScaleAhead(ScaleAheadSettings())
+        self.targets = targets or ConfiguredTargets()
         self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self.wake)
         self.now = now or SteadyClock()
         self.operators = SettingsStore(
@@ -130,15 +130,15 @@ class PlaceholderController:
 
     @property
     def policy(self) -> Policy:
-        """The policy for the published shapes, with the targets of scale-ahead.
+        """The policy for the published shapes, with the targets of its source.
 
         It is the same object until something changes.
         """
-        configured, version = self._wanted.policy, self.scale_ahead.version
+        configured, version = self._wanted.policy, self.targets.version
         known = self._followed
         if known is None or known[0] is not configured or known[1] != version:
-            ranges = self.scale_ahead.ranges(self.groups())
-            keeps = self.scale_ahead.keeps_surplus
+            ranges = self.targets.ranges(self.groups())
+            keeps = self.targets.keeps_surplus
             policy = replace(configured, replicas={**configured.replicas, **ranges}, keeps_surplus=keeps)
             known = self._followed = (configured, version, policy if ranges or keeps else configured)
         return known[2]
@@ -149,11 +149,6 @@ class PlaceholderController:
             ProfileGroup(self.name_of(shape), shape, frozenset(self.names_of(shape)), replicas)
             for shape, replicas in self._wanted.policy.replicas.items()
         )
-
-    def advance_forecasts(self) -> None:
-        """Make the forecasts of the present minute, if it is a new one, and decide soon."""
-        if self.scale_ahead.advance(self.view(), self.groups(), self.settings.policy.readiness.kind_label):
-            self.wake()
 
     @property
     def published(self) -> PublishedShapes:
@@ -186,7 +181,7 @@ class PlaceholderController:
             found.append(f"Settings by the API: {self.operators.problem}.")
         if self._reconciler is not None:
             found += self._reconciler.problems()
-        found += (f"Scale-ahead: {each}." for each in self.scale_ahead.problems(self.now()))
+        found += (f"Scale-ahead: {each}." for each in self.targets.problems(self.now()))
         if self._reservation_problem:
             found.append(f"Placeholders: nothing can be reserved: {self._reservation_problem}.")
         return tuple(found)

@@ -1,12 +1,12 @@
-"""Parts of claims beside their requests: with whom a claim is shared, and the objects that go with it."""
+"""Parts of claims beside their requests: with whom a claim is shared, objects that go with it, pairs of requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from dra_spawner.dra.model.claim_sizes import SIZE_ALLOWED, wrong_sizes
-from dra_spawner.profiles.compiler.claims import Companion, SharedBy, Sharing
-from dra_spawner.profiles.compiler.pairs import Pairs, expand_pairs
+from dra_spawner.profiles.compiler.claims import Companion, DeviceConstraint, DeviceRequest, SharedBy, Sharing
 from dra_spawner.profiles.compiler.request_reader import RequestReader
 from dra_spawner.profiles.syntax import rules
 from dra_spawner.profiles.syntax.keys import (
@@ -89,11 +89,11 @@ class ClaimPartsReader(RequestReader):
         metadata = manifest.setdefault("metadata", {})
         if self.mapping(metadata, f"{where}.metadata", "a mapping") is None:
             return None
-        for field in _FIELDS_OF_THE_START:
-            if field in metadata:
-                self.refuse(f"{where}.metadata.{field}", metadata[field], f"no {field}: the start sets it")
-        for field in ("labels", "annotations"):
-            self.mapping(metadata.get(field, {}), f"{where}.metadata.{field}", "a mapping")
+        for each in _FIELDS_OF_THE_START:
+            if each in metadata:
+                self.refuse(f"{where}.metadata.{each}", metadata[each], f"no {each}: the start sets it")
+        for each in ("labels", "annotations"):
+            self.mapping(metadata.get(each, {}), f"{where}.metadata.{each}", "a mapping")
         problems = template_problems(manifest, where)
         self.problems += problems
         if not problems:
@@ -138,3 +138,38 @@ def _seconds(keep: object) -> int | None:
     if not isinstance(keep, str) or not rules.KEEP.accepts(keep):
         return 0
     return int(keep[:-1]) * _SECONDS[keep[-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The expansion of ``pairs``: equal sets of requests whose devices belong together, such as GPU and network card.
+
+    Kubernetes has constraints for the requests of a claim, none for single devices of a request. So each set becomes
+    requests of its own, ``gpu-0`` and ``nic-0``, ``gpu-1`` and ``nic-1``, and gets its own ``matchAttribute``.
+
+    Attributes
+    ----------
+    names
+        What stands for several requests: ``gpu`` for ``gpu-0`` and ``gpu-1``, ``gpu/mig`` likewise.
+    """
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def expand(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names of requests, with groups expanded, each once."""
+        return tuple(dict.fromkeys(each for name in names for each in self.names.get(name, (name,))))
+
+
+def expand_pairs(count: int, match_attribute: str, requests: Iterable[DeviceRequest]) -> Pairs:
+    """``count`` copies of the requests, and the constraints that keep each copy together."""
+    requests = tuple(requests)
+    sets = [[replace(each, name=f"{each.name}-{number}") for each in requests] for number in range(count)]
+    names = {each.name: tuple(f"{each.name}-{number}" for number in range(count)) for each in requests}
+    for each in requests:
+        for alternative in each.first_available:
+            copies = tuple(f"{name}/{alternative.name}" for name in names[each.name])
+            names[f"{each.name}/{alternative.name}"] = copies
+    constraints = (DeviceConstraint(match_attribute, requests=tuple(each.name for each in one_set)) for one_set in sets)
+    return Pairs(tuple(each for one_set in sets for each in one_set), tuple(constraints), names)

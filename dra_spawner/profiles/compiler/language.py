@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dra_spawner.profiles.compiler.claim_parts import ClaimPartsReader
+from dra_spawner.profiles.compiler.claim_parts import ClaimPartsReader, Pairs
 from dra_spawner.profiles.compiler.claims import (
     ContainerRequests,
     DeviceClaim,
@@ -19,7 +19,6 @@ from dra_spawner.profiles.compiler.claims import (
     DeviceConstraint,
     DeviceRequest,
 )
-from dra_spawner.profiles.compiler.pairs import Pairs
 from dra_spawner.profiles.syntax import rules
 from dra_spawner.profiles.syntax.keys import (
     CONFIG_KEYS,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_spawner.profiles.syntax.merging import MergeConflict, merge_overrides
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = ["TRAIT", "Layer", "Merged", "origin"]
+__all__ = ["TRAIT", "Layer", "MergeConflict", "Merged", "merge_overrides", "origin", "override_of"]
 
 #: The spawner's trait that holds claims.
 TRAIT = "device_claims"
@@ -128,3 +128,42 @@ def _known(value: object, path: str) -> tuple[int, object]:
 
 def _leads(path: str, key: str) -> bool:
     return path.startswith(f".{key}") and path[len(key) + 1 : len(key) + 2] in ("", ".", "[", " ")
+
+
+class MergeConflict(ValueError):
+    """Raised where a mapping would be merged over a single value, at which KubeSpawner fails."""
+
+    def __init__(self, path: str, found: object) -> None:
+        super().__init__(path)
+        self.path = path
+        self.found = found
+
+
+def merge_overrides(base: Mapping[str, Any], override: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Merge as KubeSpawner does: dicts recursively, ``None`` removes a key, everything else replaces.
+
+    Raises
+    ------
+    MergeConflict
+        Where KubeSpawner's merge fails.
+    """
+    merged = dict(base)
+    for key, value in override.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            below = merged.setdefault(key, {})
+            if not value:
+                continue
+            if not isinstance(below, Mapping):
+                raise MergeConflict(f"{path}.{key}", below)
+            merged[key] = merge_overrides(below, value, f"{path}.{key}")
+        else:
+            merged[key] = copy.deepcopy(value)
+    return merged
+
+
+def override_of(entry: object) -> Mapping[str, Any]:
+    """``kubespawner_override`` of a profile or choice; empty if it is missing or no mapping."""
+    override = entry.get("kubespawner_override") if isinstance(entry, Mapping) else None
+    return override if isinstance(override, Mapping) else {}

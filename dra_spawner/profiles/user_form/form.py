@@ -12,7 +12,7 @@ from typing import Any
 
 from dra_spawner.profiles.choices import TRAIT, default_choice, list_choices, profile_slug, profiles_of
 from dra_spawner.profiles.compiler.claims import DeviceRequest
-from dra_spawner.profiles.syntax.merging import MergeConflict, merge_overrides, override_of
+from dra_spawner.profiles.syntax.layers import MergeConflict, merge_overrides, override_of
 from dra_spawner.profiles.syntax.problems import Problem
 from dra_spawner.profiles.user_form.form_texts import FormTexts, with_texts
 from dra_spawner.profiles.user_form.offers import DeviceCatalog

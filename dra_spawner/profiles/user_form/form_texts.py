@@ -10,7 +10,7 @@ from typing import Any
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
 from dra_spawner.profiles.choices import TRAIT, Choice, default_choice, list_choices
 from dra_spawner.profiles.compiler.claims import DeviceClaim, DeviceRequest
-from dra_spawner.profiles.syntax.merging import override_of
+from dra_spawner.profiles.syntax.layers import override_of
 from dra_spawner.profiles.user_form.offers import DeviceCatalog, reserved_amounts
 from dra_spawner.profiles.user_form.sizes import readable_range
 

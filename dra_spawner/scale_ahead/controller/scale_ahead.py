@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, Record
+from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
@@ -38,7 +39,7 @@ from dra_spawner.scale_ahead.demand.near_entries import LONGEST_LEAD, NearEntrie
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy, WebhookAnswer
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["LONGEST_LEAD", "CountedMinute", "GroupForecast", "ProfileGroup", "ScaleAhead", "ScaleAheadSettings"]
+__all__ = ["LONGEST_LEAD", "CountedMinute", "GroupForecast", "ScaleAhead", "ScaleAheadSettings"]
 
 #: Entries of which it is told that they are about no choice.
 _TOLD_AHEAD: Final = timedelta(days=7)
@@ -66,26 +67,6 @@ class ScaleAheadSettings:
         """The choice of a group that has a policy of its own; the first choice, if none has."""
         own = (name for name in sorted(group.choices) if find_choice(name, self.policies) is not None)
         return next(own, group.name)
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileGroup:
-    """Choices that share their placeholders.
-
-    Attributes
-    ----------
-    name
-        Of the first choice.
-    choices
-        All of them.
-    replicas
-        As configured: never fewer than `min`, never more than `max`.
-    """
-
-    name: str
-    shape: str
-    choices: frozenset[str]
-    replicas: ReplicaRange
 
 
 @dataclass(frozen=True, slots=True)

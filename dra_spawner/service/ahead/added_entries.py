@@ -16,11 +16,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.log_once import LogOnce
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.sources.settings_store import SettingsUnavailable
 from dra_spawner.placeholders.planner.targets.operator_settings import OperatorSettings
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.controller.demand_settings import read_calendar_entry
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.blocking_calls import BlockingCalls
 
 __all__ = ["AddedEntries", "AddedEntry", "TooManyEntries"]
@@ -62,7 +62,7 @@ class AddedEntries:
 
     def __init__(
         self,
-        controller: PlaceholderController,
+        controller: ScaleAheadController,
         database: Callable[[], HistoryDatabase | None],
         *,
         has_history: bool,

@@ -22,7 +22,6 @@ from jupyterhub.utils import make_ssl_context
 
 from dra_spawner import names
 from dra_spawner.common.project_links import where
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice, profile_of
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.spawn_counts import (
@@ -32,6 +31,7 @@ from dra_spawner.placeholders.planner.targets.spawn_counts import (
     ServerName,
     count_spawns,
 )
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
@@ -106,7 +106,7 @@ class HubSpawns:
         self._counted: tuple[float, Counter[str]] | None = None
 
     @classmethod
-    def of(cls, hub: HubOAuth, controller: PlaceholderController) -> Self:
+    def of(cls, hub: HubOAuth, controller: ScaleAheadController) -> Self:
         """The servers of the hub to which a service belongs."""
         encryption = make_ssl_context(hub.keyfile, hub.certfile, cafile=hub.client_ca)
         return cls(
@@ -263,7 +263,7 @@ def _cause(error: Exception) -> str:
 # --- the cluster ------------------------------------------------------------------------------------------------------
 
 
-def known_servers(controller: PlaceholderController) -> KnownServers:
+def known_servers(controller: ScaleAheadController) -> KnownServers:
     """Servers with a pod, by the names in KubeSpawner's annotations, and reservations of servers without a pod."""
     view = controller.view()
     with_pod = set()

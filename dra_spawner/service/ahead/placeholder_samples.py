@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner.placeholders.controller.answers.availability import PlaceholderCounts, count_placeholders
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import PlaceholderState
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, minute_of
 
 __all__ = ["PlaceholderSamples", "Sample", "sample_groups"]
@@ -69,7 +69,7 @@ class PlaceholderSamples:
         return ((minute, samples) for minute, samples in self._kept if begin <= minute < end)
 
 
-def sample_groups(controller: PlaceholderController) -> tuple[int, dict[str, Sample]]:
+def sample_groups(controller: ScaleAheadController) -> tuple[int, dict[str, Sample]]:
     """The present minute, and the sample of each choice with placeholders."""
     view, policy, forecasts = controller.view(), controller.policy, controller.scale_ahead.forecasts
     counts, found = count_placeholders(view), {}

@@ -19,13 +19,13 @@ from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.seen_lead_times import seen_lead_times
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.controller.scale_ahead import ProfileGroup
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_slots import NodeSlots
@@ -129,7 +129,7 @@ class Rehearsals:
 
     def __init__(
         self,
-        controller: PlaceholderController,
+        controller: ScaleAheadController,
         database: Callable[[], HistoryDatabase | None] = lambda: None,
         quotas: Callable[[], tuple[Quota, ...] | None] = lambda: None,
         kinds: Sequence[NodeKind] = (),

@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import Final
 
 from dra_spawner.common.log_once import LogOnce
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.ahead.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
@@ -33,7 +33,7 @@ _INITIAL_DELAY_SECONDS: Final = 30.0
 class RehearsedEntries:
     """The last rehearsal of each entry that begins within a day."""
 
-    def __init__(self, controller: PlaceholderController, rehearsals: Rehearsals) -> None:
+    def __init__(self, controller: ScaleAheadController, rehearsals: Rehearsals) -> None:
         self._controller = controller
         self._rehearsals = rehearsals
         self._log_once = LogOnce(log)

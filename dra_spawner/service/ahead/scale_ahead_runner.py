@@ -14,10 +14,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import LearnedDemand, NodeLeadTime
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.scale_ahead.controller.demand_learning import PAST_DAYS, CountedMinute
 from dra_spawner.scale_ahead.controller.policy_settings import unknown_choices
 from dra_spawner.scale_ahead.controller.policy_webhooks import PolicyWebhooks
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.minutes import minute_of
 from dra_spawner.service.ahead.added_entries import AddedEntries
 from dra_spawner.service.ahead.hub_spawns import HubSpawns
@@ -57,7 +57,7 @@ class ScaleAheadRunner:
 
     def __init__(
         self,
-        controller: PlaceholderController,
+        controller: ScaleAheadController,
         history: HistoryRecording,
         rehearsals: Rehearsals,
         spawns: HubSpawns | None = None,

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
 
 __all__ = ["register_calendars"]
@@ -17,14 +17,14 @@ _PREFIX = "dra_spawner_"
 
 
 def register_calendars(
-    registry: CollectorRegistry, controller: PlaceholderController, rehearsed: RehearsedEntries
+    registry: CollectorRegistry, controller: ScaleAheadController, rehearsed: RehearsedEntries
 ) -> None:
     """Register the age of calendars, and the verdicts of rehearsals."""
     registry.register(_CalendarCollector(controller, rehearsed))
 
 
 class _CalendarCollector(Collector):
-    def __init__(self, controller: PlaceholderController, rehearsed: RehearsedEntries) -> None:
+    def __init__(self, controller: ScaleAheadController, rehearsed: RehearsedEntries) -> None:
         self._controller = controller
         self._rehearsed = rehearsed
 

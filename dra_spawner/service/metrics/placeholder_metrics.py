@@ -11,11 +11,11 @@ from prometheus_client.registry import Collector
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.answers.availability import PlaceholderCounts, count_placeholders
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.cluster.view import View, age, reservation_of
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
 __all__ = ["register_placeholders"]
 
@@ -24,7 +24,7 @@ _BUCKETS = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60)
 _CLAIM_STATES = ("free", "reserved", "in_use", "unallocated")
 
 
-def register_placeholders(registry: CollectorRegistry, controller: PlaceholderController) -> None:
+def register_placeholders(registry: CollectorRegistry, controller: ScaleAheadController) -> None:
     """Register the metrics of placeholders."""
     histogram = Histogram(
         f"{_PREFIX}handover_seconds",
@@ -37,7 +37,7 @@ def register_placeholders(registry: CollectorRegistry, controller: PlaceholderCo
 
 
 class _Collector(Collector):
-    def __init__(self, controller: PlaceholderController) -> None:
+    def __init__(self, controller: ScaleAheadController) -> None:
         self._controller = controller
 
     def collect(self) -> Iterator[Metric]:

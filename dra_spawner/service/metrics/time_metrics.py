@@ -5,10 +5,10 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Histogram
 
 from dra_spawner import names
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.records.node_lead_times import ReachedPhase
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination, profile_of
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
 __all__ = ["register_times"]
 
@@ -18,7 +18,7 @@ _LEAD_BUCKETS = (10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 900)
 
 
-def register_times(registry: CollectorRegistry, controller: PlaceholderController) -> None:
+def register_times(registry: CollectorRegistry, controller: ScaleAheadController) -> None:
     """Register the lead times of nodes and the waits of servers."""
     lead = Histogram(
         f"{_PREFIX}node_lead_time_seconds",
@@ -48,7 +48,7 @@ def register_times(registry: CollectorRegistry, controller: PlaceholderControlle
     controller.launch_waits.on_launch(note_wait)
 
 
-def _profile(controller: PlaceholderController, shape: str) -> str:
+def _profile(controller: ScaleAheadController, shape: str) -> str:
     """The label ``profile`` of a shape. A combination of options counts for its profile, as there may be too many."""
     name = controller.name_of(shape)
     if not name:

@@ -1,7 +1,8 @@
 """Allocated devices and the allocator's verdicts, for a cluster that changes.
 
-`DeviceState` decides like :class:`~dra_spawner.dra.allocation.allocator.Allocator`, and searches once for a class of equal nodes:
-their pools and devices are in equal use, and differ only in names or in attributes that the claims do not read.
+`DeviceState` decides like :class:`~dra_spawner.dra.allocation.allocator.Allocator`, and searches once for a class of
+equal nodes: their pools and devices are in equal use, and differ only in names or in attributes that the claims do not
+read.
 Verdicts are cached by class and claim shape.
 
 Where that would not be exact, it searches on every node: kube-scheduler confuses the counters of pools with one name
@@ -158,8 +159,8 @@ class DeviceState:
     def verdicts(self, claims: Sequence[ResourceClaim], explain: bool = True) -> Verdicts:
         """Verdicts of one attempt to place a pod with these claims; nodes with the same verdict are grouped.
 
-        The answer equals that of one :class:`~dra_spawner.dra.allocation.allocator.Allocator` for one node after the other, in the
-        order in which they were added.
+        The answer equals that of one :class:`~dra_spawner.dra.allocation.allocator.Allocator` for one node after the
+        other, in the order in which they were added.
 
         Raises
         ------

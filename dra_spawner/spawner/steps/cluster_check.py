@@ -1,4 +1,4 @@
-"""Step: refuse a choice that can never work on this cluster. `dra_spawner.spawner.hub_start.profile_check` begins the checks."""
+"""Step: refuse a choice that can never work on this cluster. `hub_start.profile_check` begins the checks."""
 
 from __future__ import annotations
 

@@ -6,16 +6,26 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+from prometheus_client import Counter
+
 from dra_spawner import names
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 from dra_spawner.spawner.placement.pod import manifest_of, without_node
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, FailedPod, Step
-from dra_spawner.spawner.steps.pod_failures import PodCannotRun, PodFailureWatch
-from dra_spawner.spawner.steps.start_metrics import PODS_RECREATED
+from dra_spawner.spawner.steps.pod_failures import PodCannotRun, PodFailureKind, PodFailureWatch
 
 __all__ = ["SecondPod", "failure_watch", "plan_second_pod"]
+
+PODS_RECREATED: Final = Counter(
+    "dra_spawner_pods_recreated",
+    "Pods of servers that were created again, since the node or the device of the first pod failed",
+    ["reason"],
+)
+for _kind in PodFailureKind:
+    # Created up front, so that dashboards never miss a series.
+    PODS_RECREATED.labels(_kind.value)
 
 #: Minimum seconds that must be left for a second pod.
 _LEAST_SECONDS: Final = 10.0

@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dra_spawner.history.records import Launch
+from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.calendars.calendar_source import CalendarSource
 from dra_spawner.scale_ahead.calendars.demand_lines import read_demand_line
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions, ScaleAheadMode
-from dra_spawner.scale_ahead.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
+from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy
 from dra_spawner.scale_ahead.rehearsal.nodes.node_slots import NodeSlots
 from dra_spawner.scale_ahead.rehearsal.nodes.seen_nodes import SeenNodes

@@ -15,10 +15,10 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.added_entries import AddedEntries
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
@@ -43,15 +43,15 @@ def store(path: Path, name: str, text: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def leader(cluster: ClusterUnderTest) -> AsyncIterator[PlaceholderController]:
+async def leader(cluster: ClusterUnderTest) -> AsyncIterator[ScaleAheadController]:
     api: KubernetesApi = cluster.admin
     settings = ControllerSettings(cluster.namespace, {"gpu-slice": ReplicaRange(1, 9)})
-    async with PlaceholderController(api, ClusterWatch(api), DecisionLog(), settings, now=lambda: NOW) as found:
+    async with ScaleAheadController(api, ClusterWatch(api), DecisionLog(), settings, now=lambda: NOW) as found:
         await found.operators.wait_synced()
         yield found
 
 
-def entries_of(controller: PlaceholderController, database: HistoryDatabase | None = None) -> AddedEntries:
+def entries_of(controller: ScaleAheadController, database: HistoryDatabase | None = None) -> AddedEntries:
     found = AddedEntries(controller, lambda: database, has_history=database is not None)
     found.begin()
     return found

@@ -20,7 +20,6 @@ from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import NodeLeadTime
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
@@ -29,6 +28,7 @@ from dra_spawner.placeholders.planner.targets.published_shapes import PublishedS
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.demand_settings import read_calendar_entries
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
@@ -65,7 +65,7 @@ class _Watch(UnstartedWatch):
         return self.is_read
 
 
-def controller(most: int = 100, nodes: str = "ab") -> PlaceholderController:
+def controller(most: int = 100, nodes: str = "ab") -> ScaleAheadController:
     settings = ControllerSettings(
         NAMESPACE, {"gpu-slice": ReplicaRange(0, most)}, placeholders=PlaceholderSettings(NAMESPACE)
     )

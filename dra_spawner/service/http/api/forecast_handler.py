@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead import GroupForecast
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
@@ -45,13 +45,13 @@ class ForecastsHandler(PlaceholderHandler):
         )
 
 
-def forecasts_json(controller: PlaceholderController) -> list[dict[str, Any]]:
+def forecasts_json(controller: ScaleAheadController) -> list[dict[str, Any]]:
     """The last forecast of each choice with placeholders, sorted by name."""
     is_target = controller.scale_ahead.settings.mode is ScaleAheadMode.ACT
     return [_forecast_json(each, is_target=is_target) for _, each in sorted(controller.scale_ahead.forecasts.items())]
 
 
-def expected_json(controller: PlaceholderController, runner: ScaleAheadRunner | None) -> list[dict[str, Any]]:
+def expected_json(controller: ScaleAheadController, runner: ScaleAheadRunner | None) -> list[dict[str, Any]]:
     """Calendar entries that have not ended and begin within a week, with their rehearsals."""
     now = controller.now()
     rehearsed = runner.rehearsed.results if runner is not None else {}
@@ -65,7 +65,7 @@ def expected_json(controller: PlaceholderController, runner: ScaleAheadRunner | 
 
 
 def _unusable(
-    occurrence: Occurrence, controller: PlaceholderController, with_placeholders: Mapping[str, None]
+    occurrence: Occurrence, controller: ScaleAheadController, with_placeholders: Mapping[str, None]
 ) -> str | None:
     """Why an entry changes nothing, as a sentence without its full stop; None if it does."""
     if find_choice(occurrence.profile, with_placeholders) is not None or not controller.published.shapes:

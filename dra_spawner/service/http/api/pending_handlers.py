@@ -6,8 +6,8 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.placeholders.controller.answers.pending_servers import PendingServer, pending_servers
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.cluster.view import age
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.schemas.placeholder_schemas import PENDING_SERVERS
@@ -36,12 +36,12 @@ class PendingServersHandler(PlaceholderHandler):
         self.write_json({**found, "items": items, "incomplete_because": self.context.incomplete_because()})
 
 
-def pending_json(controller: PlaceholderController) -> list[dict[str, Any]]:
+def pending_json(controller: ScaleAheadController) -> list[dict[str, Any]]:
     """Pending servers as JSON, in the order in which they are served."""
     return [_server_json(controller, each) for each in pending_servers(controller)]
 
 
-def _server_json(controller: PlaceholderController, server: PendingServer) -> dict[str, Any]:
+def _server_json(controller: ScaleAheadController, server: PendingServer) -> dict[str, Any]:
     pod = server.pod
     observed = controller.watch.observed(Kind.POD, ObjectKey.of(pod))
     scheduled = observed.conditions.get("PodScheduled") if observed is not None else None

@@ -12,7 +12,6 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.controller.answers.availability import ChoiceAvailability
 from dra_spawner.placeholders.controller.answers.scheduling_reasons import explain_scheduling
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.answers.outlook import UNKNOWN, Outlook
@@ -21,6 +20,7 @@ from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age
 from dra_spawner.placeholders.planner.decisions.readiness import why_not_ready
 from dra_spawner.placeholders.planner.decisions.safeguards import safeguard_of
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, Query, endpoint
@@ -49,7 +49,7 @@ class PlaceholderHandler(ApiHandler):
     """Base of the handlers that need the placeholder controller."""
 
     @property
-    def controller(self) -> PlaceholderController:
+    def controller(self) -> ScaleAheadController:
         """The placeholder controller; 503 while the cluster is not found."""
         if self.context.controller is None:
             raise HTTPError(503, "The cluster is not found yet.")
@@ -149,7 +149,7 @@ def outlook_json(outlook: Outlook | None, wait: WaitInterval | None = None) -> d
     return {"state": known.state, "sentence": known.sentence, "wait": seconds}
 
 
-def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
+def safeguard_json(controller: ScaleAheadController) -> dict[str, Any] | None:
     """The safeguard that denies evictions, or all decisions, at present; None without one."""
     safeguard = safeguard_of(controller.view(), controller.policy) if controller.is_on else None
     if safeguard is None:
@@ -157,7 +157,7 @@ def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
     return {"rule": safeguard.rule, "reason": safeguard.reason, "holds_everything": safeguard.holds_everything}
 
 
-def limited_json(controller: PlaceholderController) -> list[dict[str, Any]]:
+def limited_json(controller: ScaleAheadController) -> list[dict[str, Any]]:
     """Shapes with fewer placeholders than wanted, each with the cause. Only the leader knows them."""
     denials = controller.latest.limited if controller.latest is not None else {}
     return [
@@ -174,7 +174,7 @@ def limited_json(controller: PlaceholderController) -> list[dict[str, Any]]:
     ]
 
 
-def placeholders_json(controller: PlaceholderController, context: ServiceContext) -> list[dict[str, Any]]:
+def placeholders_json(controller: ScaleAheadController, context: ServiceContext) -> list[dict[str, Any]]:
     """Placeholders as JSON, sorted by node and name."""
     view = controller.view()
     decided = _last_decisions(context)
@@ -189,7 +189,7 @@ def placeholders_json(controller: PlaceholderController, context: ServiceContext
 
 
 def _placeholder_json(
-    controller: PlaceholderController,
+    controller: ScaleAheadController,
     view: View,
     pod: Pod,
     state: PlaceholderState,
@@ -227,14 +227,14 @@ def _placeholder_json(
     }
 
 
-def _starting_because(controller: PlaceholderController, view: View, pod: Pod) -> str:
+def _starting_because(controller: ScaleAheadController, view: View, pod: Pod) -> str:
     """Why a placeholder is not warm yet."""
     if why := not_ready_because(controller, view, pod.node_name):
         return f"its node is not ready for users: {why}"
     return "a device of it is not healthy" if pod.has_unhealthy_device else "its container does not run yet"
 
 
-def not_ready_because(controller: PlaceholderController, view: View, node: str) -> str:
+def not_ready_because(controller: ScaleAheadController, view: View, node: str) -> str:
     """Why a node is not ready for users' servers; empty if it is ready."""
     memory = controller.latest.planner_state if controller.latest is not None else PlannerState.fresh(controller.now())
     return why_not_ready(view, controller.policy, memory, node)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.targets.operator_settings import SettingKind
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.api.forecast_handler import forecasts_json
@@ -164,7 +164,7 @@ def bar_of(row: ChoiceRow) -> tuple[Sequence[BarPart], float]:
     return parts, round(_BAR_WIDTH * row.target / most, 2)
 
 
-def set_by_people(controller: PlaceholderController) -> dict[tuple[SettingKind, str], SetByPeople]:
+def set_by_people(controller: ScaleAheadController) -> dict[tuple[SettingKind, str], SetByPeople]:
     """Present settings by kind and name, with their ETags; empty if they are not known."""
     if controller.operators.unknown_because:
         return {}

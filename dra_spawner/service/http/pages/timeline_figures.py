@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.controller.scale_ahead import LONGEST_LEAD, ProfileGroup
+from dra_spawner.scale_ahead.controller.scale_ahead import LONGEST_LEAD
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.forecast import usual_launches
 from dra_spawner.scale_ahead.demand.minutes import datetime_of, minute_of
 from dra_spawner.service.ahead.launch_steps import LaunchesUnavailable, LaunchStep, Steps
@@ -232,7 +233,7 @@ def _has_forecast(samples: Sequence[Sample]) -> bool:
 
 
 async def _coming(
-    controller: PlaceholderController, groups: Sequence[ProfileGroup], steps: range, present: int
+    controller: ScaleAheadController, groups: Sequence[ProfileGroup], steps: range, present: int
 ) -> list[TimelineStep]:
     ahead, length = controller.scale_ahead, steps.step
     starts = [each for each in steps if each > present]
