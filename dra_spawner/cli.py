@@ -1,4 +1,4 @@
-"""The command ``dra-spawner``. Each package adds its subcommands."""
+"""The command ``dra-spawner``. Each module of `dra_spawner.commands` adds its subcommands."""
 
 from __future__ import annotations
 
@@ -10,14 +10,28 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, Final, TypeAlias
 
 from dra_spawner import __version__, names
-from dra_spawner.commands import whoami as whoami_arguments
 from dra_spawner.common.project_links import project_links
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"
+
+#: Modules of `dra_spawner.commands` with their commands, in the order of the help.
+_COMMANDS: Final = {
+    "service": ("service",),
+    "demo": ("demo",),
+    "whoami": ("whoami",),
+    "fit": ("fit", "utilization"),
+    "check": ("check", "render", "schema"),
+    "doctor": ("doctor",),
+    "history": ("history",),
+    "replay": ("replay",),
+    "rehearse": ("rehearse",),
+    "uninstall": ("uninstall",),
+}
 
 EXIT_INPUT: Final = 2
 EXIT_DEFECT: Final = 70
@@ -113,30 +127,10 @@ class _Command(argparse.ArgumentParser):
         return 0
 
 
-def _packages(command: str) -> Sequence[Any]:
-    """The packages of the commands; of `whoami` alone where that is asked for, as users' servers have no other."""
-    if command == "whoami":
-        return (whoami_arguments,)
-    from dra_spawner.commands import check as check_arguments
-    from dra_spawner.commands import demo as demo_arguments
-    from dra_spawner.commands import doctor as doctor_arguments
-    from dra_spawner.commands import fit as fit_arguments
-    from dra_spawner.commands import history as history_arguments
-    from dra_spawner.commands import rehearse as rehearse_arguments
-    from dra_spawner.commands import replay as replay_arguments
-    from dra_spawner.commands import uninstall as uninstall_arguments
-
-    return (
-        demo_arguments,
-        whoami_arguments,
-        fit_arguments,
-        check_arguments,
-        doctor_arguments,
-        history_arguments,
-        replay_arguments,
-        rehearse_arguments,
-        uninstall_arguments,
-    )
+def _modules(command: str) -> list[Any]:
+    """The module of a command alone, if it is one; users' servers lack what the others need."""
+    names_of_modules = [module for module, commands in _COMMANDS.items() if command in commands] or _COMMANDS
+    return [import_module(f"dra_spawner.commands.{each}") for each in names_of_modules]
 
 
 def command_parser(command: str = "") -> argparse.ArgumentParser:
@@ -149,25 +143,10 @@ def command_parser(command: str = "") -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands: _Commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
-    _add_service(commands)
-    for package in _packages(command):
-        package.add_commands(commands)
+    for module in _modules(command):
+        module.add_commands(commands)
     _add_completion(commands, parser)
     return parser
-
-
-def _add_service(commands: _Commands) -> None:
-    """The service's options as the shell completes them; traitlets parses them."""
-    service = commands.add_parser(
-        "service", help="manage warm placeholders for a hub, and show who uses which device: page, API, metrics"
-    )
-    service.add_argument("-f", "--config", metavar="FILE", help="configuration file")
-    service.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig of the cluster")
-    service.add_argument("--url", help="where to listen")
-    service.add_argument("--log-level", choices=("DEBUG", "INFO", "WARN", "ERROR", "CRITICAL"), help="least level")
-    service.add_argument("--debug", action="store_true", help="log more")
-    service.add_argument("--generate-config", action="store_true", help="print a configuration file with all defaults")
-    service.add_argument("--help-all", action="store_true", help="show every setting")
 
 
 def _add_completion(commands: _Commands, parser: argparse.ArgumentParser) -> None:
