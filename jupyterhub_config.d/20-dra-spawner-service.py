@@ -24,7 +24,7 @@ c.JupyterHub.custom_scopes.update(
     {
         "custom:dra-spawner:read": {"description": "See who uses which device, and what was decided about them"},
         "custom:dra-spawner:operate": {
-            "description": "Steer placeholders and nodes for a time",
+            "description": "Override what placeholders and nodes do, for a time",
             "subscopes": ["custom:dra-spawner:read"],
         },
         "custom:dra-spawner:admin": {
@@ -73,7 +73,7 @@ add_named(
         },
         {
             "name": "dra-spawner-operator",
-            "description": "Steer placeholders and nodes for a time",
+            "description": "Override what placeholders and nodes do, for a time",
             "scopes": ["custom:dra-spawner:operate", "access:services!service=dra-spawner"],
             "groups": ["gpu-operators"],
         },

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra_spawner.profiles.compiler.vlan_policy import vlans_schema
-from dra_spawner.profiles.intel_gas.language import intel_gas_schema
+from dra_spawner.profiles.intel_gas.gas_language import intel_gas_schema
 from dra_spawner.profiles.syntax.json_schema import DRAFT, json_schema
 
 __all__ = ["profiles_schema"]

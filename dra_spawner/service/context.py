@@ -113,7 +113,7 @@ class ServiceContext:
         self.controller = controller
         watch.on_change(self.feed.note_change)
         if controller is not None:
-            controller.operators.on_change(lambda: self.feed.note(_SET_BY_PEOPLE))
+            controller.overrides.on_change(lambda: self.feed.note(_SET_BY_PEOPLE))
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)

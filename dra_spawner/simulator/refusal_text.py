@@ -1,6 +1,6 @@
 """Why a server has no node: one sentence for its user, and one detail for an administrator, of the same refusals.
 
-The rows of devices are in `dra_spawner.dra.allocation.refusal_text`; here are the rows of what else a node lacks.
+The rows of devices are in `dra_spawner.dra.allocation.cause_text`; here are the rows of what else a node lacks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from dra_spawner.dra.allocation.refusal_text import ENOUGH_IS_FREE, CauseText, RefusalKind
+from dra_spawner.dra.allocation.cause_text import ENOUGH_IS_FREE, CauseText, RefusalKind
 from dra_spawner.simulator.fitting import NodeAnswer, PodFit
 from dra_spawner.simulator.scheduler.node_fit import Filter
 

@@ -30,12 +30,12 @@ def serve_devices() -> bool:
 
 
 def _availability_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.availability.handler import AvailabilityHandler
+    from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler
 
     return AvailabilityHandler
 
 
 def _devices_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.my_devices.handler import DevicesHandler
+    from dra_spawner.spawner.my_devices.my_devices_handler import DevicesHandler
 
     return DevicesHandler

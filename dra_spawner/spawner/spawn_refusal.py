@@ -22,7 +22,7 @@ from dra_spawner.dra.model.claim_sizes import SIZE_ALLOWED
 from dra_spawner.kube.client.rights import right_in
 from dra_spawner.profiles.syntax.problems import ProfileError
 from dra_spawner.spawner.code_of_others import failure_of_others
-from dra_spawner.spawner.progress.durations import in_words
+from dra_spawner.spawner.progress.durations import duration_text
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -217,7 +217,7 @@ def refusal_of_error(
         reason = RefusalReason.NO_DEVICE if waiting_for else RefusalReason.TIMEOUT
         why = waiting_for or "The server did not start in time."
         # The user may have read that the server starts as soon as a device is free: that has ended.
-        after = f"Gave up after {in_words(late_after_seconds)}."
+        after = f"Gave up after {duration_text(late_after_seconds)}."
         return SpawnRefused(f"{after} {why} The server does not wait any more.", reason, status_code=503)
     if isinstance(error, aiohttp.ClientError):
         return SpawnRefused(NO_ANSWER, RefusalReason.CLUSTER, status_code=503)

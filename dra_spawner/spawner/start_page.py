@@ -186,8 +186,8 @@ class StartPage(SpawnForm):
 
     async def _read_own_devices(self) -> OwnDevices:
         # Imported here, as few servers ask.
+        from dra_spawner.spawner.my_devices.my_devices_reader import read_own_devices
         from dra_spawner.spawner.my_devices.own_devices import OwnDevices
-        from dra_spawner.spawner.my_devices.reader import read_own_devices
 
         pod = self._own_pod()
         return await read_own_devices(self.kubernetes, pod) if pod else OwnDevices()

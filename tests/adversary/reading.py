@@ -28,24 +28,24 @@ from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.round.cluster_limits import ClusterLimits
+from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
 from dra_spawner.placeholders.controller.sources.server_namespaces import ServerNamespaces
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
 from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
-from dra_spawner.profiles.intel_gas.language import GpuRequest
+from dra_spawner.profiles.intel_gas.gas_language import GpuRequest
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, decode
 from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.devices.claim_reader import ClaimReader
 from dra_spawner.spawner.devices.diagnosis import diagnose
-from dra_spawner.spawner.devices.facts import read_facts
-from dra_spawner.spawner.devices.held import claim_names, held_devices, place_words
+from dra_spawner.spawner.devices.facts_reading import read_facts
+from dra_spawner.spawner.devices.held import claim_names, held_devices, place_text
 from dra_spawner.spawner.devices.held import devices_of as held_devices_of
 from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
-from dra_spawner.spawner.my_devices.reader import read_own_devices
+from dra_spawner.spawner.my_devices.my_devices_reader import read_own_devices
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
@@ -174,13 +174,13 @@ async def _other_nodes(api: ExamplesApi) -> None:
 
 async def _held_devices(api: ExamplesApi) -> None:
     pod, *_ = (await api.list("/api/v1/pods"))["items"]
-    place_words(await held_devices(api, pod), pod["spec"].get("nodeName") or "")
+    place_text(await held_devices(api, pod), pod["spec"].get("nodeName") or "")
 
 
 async def _claims(api: ExamplesApi) -> None:
     pod, *_ = (await api.list("/api/v1/pods"))["items"]
     claims = await ClaimReader(api, NAMESPACE).claims(claim_names(pod))
-    place_words(held_devices_of(claims), pod["spec"].get("nodeName") or "")
+    place_text(held_devices_of(claims), pod["spec"].get("nodeName") or "")
 
 
 async def _own_devices(api: ExamplesApi) -> None:
@@ -235,7 +235,7 @@ async def _shapes(api: ExamplesApi) -> None:
 
 
 async def _settings(api: ExamplesApi) -> None:
-    store = SettingsStore(api, NAMESPACE, now=lambda: datetime(2000, 1, 1, tzinfo=UTC))
+    store = OverrideStore(api, NAMESPACE, now=lambda: datetime(2000, 1, 1, tzinfo=UTC))
     store.put((await api.list("/api/v1/configmaps"))["items"][1])
     assert store.present.replicas
     assert store.present.audit
@@ -279,10 +279,10 @@ async def _doctor(api: ExamplesApi) -> None:
 FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
-    "dra_spawner.spawner.devices.facts": _facts,
+    "dra_spawner.spawner.devices.facts_reading": _facts,
     "dra_spawner.spawner.devices.claim_reader": _claims,
     "dra_spawner.spawner.devices.held": _held_devices,
-    "dra_spawner.spawner.my_devices.reader": _own_devices,
+    "dra_spawner.spawner.my_devices.my_devices_reader": _own_devices,
     "dra_spawner.spawner.devices.reader": _devices,
     "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
     "dra_spawner.kube.leader": _leader,
@@ -291,7 +291,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.devices.other_nodes": _other_nodes,
     "dra_spawner.spawner.accounts.vlan_leases": _vlans,
     "dra_spawner.placeholders.controller.sources.shapes_source": _shapes,
-    "dra_spawner.placeholders.controller.sources.settings_store": _settings,
+    "dra_spawner.placeholders.controller.sources.override_store": _settings,
     "dra_spawner.placeholders.controller.sources.server_namespaces": _server_namespaces,
     "dra_spawner.spawner.hub_parts.own_namespaces": _own_namespaces,
     "dra_spawner.placeholders.controller.round.cluster_limits": _cluster_limits,

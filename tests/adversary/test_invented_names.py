@@ -24,9 +24,9 @@ from dra_spawner.placeholders.planner.targets.published_shapes import PublishedS
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.web_application import ADDRESSES
 from dra_spawner.service.web_settings import WebSettings
+from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler, HasAvailability
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import FormChoices, FormOption
-from dra_spawner.spawner.availability.handler import AvailabilityHandler, HasAvailability
 from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, hub_wide
 from tests.examples import example_count
 from tests.placeholders.controller.objects import shape

@@ -20,7 +20,7 @@ from dra_spawner.service.context import Role
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.devices.diagnosis import diagnose
-from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.facts_reading import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.busy_service import PLAIN, still_decides

@@ -20,9 +20,9 @@ from dra_spawner.service.context import Role
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.spawner.devices.diagnosis import diagnose
-from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.facts_reading import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
-from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
+from dra_spawner.spawner.objects.api_objects import SHARED_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.busy_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import (
@@ -223,7 +223,7 @@ async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterU
 async def test_a_sweep_passes_over_claims_with_invalid_annotations(embedded_cluster: ClusterUnderTest) -> None:
     def left(name: str, seconds: str) -> dict[str, Any]:
         annotations = {KEEP_SECONDS: seconds, UNUSED_SINCE: "0001-01-01T00:00:00+23:59"}
-        return claim_with(name, metadata={"labels": STANDING_LABELS, "annotations": annotations})
+        return claim_with(name, metadata={"labels": SHARED_LABELS, "annotations": annotations})
 
     invalid = ("9" * 5000, "\u00b2", "-1", "1e3", "\u0661")
     strange = [left(f"a-strange-{number}", seconds) for number, seconds in enumerate(invalid)]

@@ -15,7 +15,7 @@ from dra_spawner.profiles.compiler.claim_plan import compile_claims
 from dra_spawner.profiles.compiler.claim_templates import expand_claims
 from dra_spawner.profiles.compiler.language import parse_device_claims
 from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
-from dra_spawner.profiles.intel_gas.language import parse_intel_gas
+from dra_spawner.profiles.intel_gas.gas_language import parse_intel_gas
 from dra_spawner.profiles.syntax.keys import Key
 from dra_spawner.profiles.syntax.problems import ProfileError
 from dra_spawner.profiles.syntax.reading import ValueReader

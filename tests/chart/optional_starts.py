@@ -99,7 +99,7 @@ async def _leave_and_sweep(spawner: DRASpawner) -> None:
     objects = spawner.attempt.objects
     assert objects is not None
     claims = {each["metadata"]["name"] for each in objects.templates.values()}
-    await objects.ensure(claims | {each.object.name for each in objects.standing.values()})
+    await objects.ensure(claims | {each.object.name for each in objects.shared.values()})
     await objects.end_pod(spawner.pod_name, 0)
     later = utc_now() + timedelta(hours=1)
     sweep = Sweep(

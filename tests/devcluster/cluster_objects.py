@@ -82,7 +82,7 @@ def template(name: str, memory: str = "", metadata: JsonObject | None = None, **
 
 
 def pod(name: str, *, template: str = "", claim: str = "", cpu: str = "", **spec: Any) -> JsonObject:
-    """A pod with one container, and if asked for a claim ``gpu``, from a template or a standing one."""
+    """A pod with one container, and if asked for a claim ``gpu``, from a template or a shared one."""
     container: JsonObject = {"name": "main", "image": "example.com/image:1"}
     if cpu:
         container["resources"] = {"requests": {"cpu": cpu}}

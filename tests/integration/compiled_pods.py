@@ -6,7 +6,7 @@ from typing import Any
 
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.profiles import ClaimPlan, template_manifest
-from dra_spawner.profiles.compiler.standing_claims import Scope, standing_claim_manifest
+from dra_spawner.profiles.compiler.shared_claims import Scope, shared_claim_manifest
 from tests.cluster.under_test import ClusterUnderTest
 
 CONTAINERS = ("notebook", "sidecar", "warm-up")
@@ -18,7 +18,7 @@ def manifests(plan: ClaimPlan, prefix: str = "own") -> list[dict[str, Any]]:
         name = f"{prefix}-{claim.name}"
         if claim.sharing is not None:
             scope = Scope(claim.sharing.by)
-            made.append(standing_claim_manifest(claim, scope, slug="all", labels={}, annotations={}))
+            made.append(shared_claim_manifest(claim, scope, slug="all", labels={}, annotations={}))
             made[-1]["metadata"]["name"] = name
         elif claim.spec is not None:
             made.append(template_manifest(claim, name=name, namespace="", labels={}, annotations={}))

@@ -26,8 +26,8 @@ async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node:
     plan = compile_device_claims(documented.device_claims, admin_access=True)
     where = {"nodeSelector": {"kubernetes.io/hostname": node}, "tolerations": TOLERATIONS}
     pod = pod_of(plan, node, f"{node}-server", **where)
-    standing = () if documented.standing is None else (documented.standing,)
-    created = await send(cluster, *standing, *manifests(plan, node), pod)
+    shared = () if documented.shared is None else (documented.shared,)
+    created = await send(cluster, *shared, *manifests(plan, node), pod)
     await own_claim_names(cluster, created[-1:])
     name = pod["metadata"]["name"]
     if documented.devices is None:

@@ -16,7 +16,7 @@ from dra_spawner import names
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.profiles.intel_gas import parse_intel_gas
-from dra_spawner.profiles.intel_gas.language import GpuRequest
+from dra_spawner.profiles.intel_gas.gas_language import GpuRequest
 from dra_spawner.profiles.intel_gas.pods import rebuild
 from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards, GpuLedger, LedgerUnavailable, NoCards
 from dra_spawner.spawner.hub_parts.hub_wide import forget_hub

@@ -14,7 +14,7 @@ from dra_spawner.cli import main
 from dra_spawner.doctor.examination import examine
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
-from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.facts_reading import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fault_proxy import Fault

@@ -10,7 +10,7 @@ import yaml
 
 from dra_spawner.cli import main
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
-from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.facts_reading import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.access import SHIPPED_RULES, grant
 from tests.cluster.under_test import ClusterUnderTest

@@ -98,7 +98,7 @@ def imex_template() -> dict[str, Any]:
 
 
 def team_claim() -> dict[str, Any]:
-    """The standing claim that the documentation's example names."""
+    """The shared claim that the documentation's example names."""
     return {
         "apiVersion": RESOURCE_API,
         "kind": "ResourceClaim",

@@ -38,7 +38,7 @@ async def test_pods_that_share_a_claim(script: Script):
     await script.cluster.wait_for(path, lambda obj: sorted(consumers(obj)) == ["three", "two"])
 
 
-async def test_standing_claim_is_handed_over(script: Script):
+async def test_shared_claim_is_handed_over(script: Script):
     await script.publish(claim("warm", share("10Gi")))
     await script.run(pod("placeholder", claim="warm"))
     before = (await script.claim("warm"))["status"]["allocation"]

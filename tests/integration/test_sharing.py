@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.spawner.objects.standing_objects import users_of
+from dra_spawner.spawner.objects.shared_objects import users_of
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import Faulty, faults_at, faulty_on, with_a_user_each, without_patience

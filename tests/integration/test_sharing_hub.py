@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from dra_spawner.spawner.objects.standing_objects import users_of
+from dra_spawner.spawner.objects.shared_objects import users_of
 from tests.integration.devices import classes, node_with, whole
 from tests.integration.hub_process import HubProcess, let_starts_end
 from tests.polling import eventually
@@ -24,7 +24,7 @@ c.DRASpawner.leftovers_sweep_interval_seconds = 10
 if os.path.exists("die"):
     async def die(spawner, pod):
         objects = spawner.attempt.objects
-        await objects.ensure({each.object.name for each in objects.standing.values()})
+        await objects.ensure({each.object.name for each in objects.shared.values()})
         os.kill(os.getpid(), 9)
     c.DRASpawner.modify_pod_hook = die
 """

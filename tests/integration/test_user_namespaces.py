@@ -89,7 +89,7 @@ async def test_the_sweep_finds_leftovers_in_all_namespaces(spread):
         await spawner.get_pod_manifest()
         objects = spawner.attempt.objects
         names = {template["metadata"]["name"] for template in objects.templates.values()}
-        await objects.ensure(names | {each.object.name for each in objects.standing.values()})
+        await objects.ensure(names | {each.object.name for each in objects.shared.values()})
     later = utc_now() + timedelta(hours=1)
     of_another_hub = Sweep(spawner.kubernetes, None, timedelta(), later, hub_namespace="another")
     await of_another_hub.run()

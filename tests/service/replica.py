@@ -32,14 +32,14 @@ from dra_spawner.service.http.api import (
     forecast_handler,
     handlers,
     order_handlers,
+    override_handlers,
     pending_handlers,
     placeholder_handlers,
     rehearsal_handler,
     resume_handler,
-    setting_handlers,
     what_if_handler,
 )
-from dra_spawner.service.http.pages import nodes_page, steering_pages, timeline_handler
+from dra_spawner.service.http.pages import nodes_page, override_pages, timeline_handler
 from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
@@ -207,10 +207,10 @@ class Replica:
 
 OPEN = (
     ("page", open_to_all(nodes_page.NodesPage)),
-    ("placeholders-page", open_to_all(steering_pages.PlaceholdersPage)),
-    ("calendar-page", open_to_all(steering_pages.CalendarPage)),
-    ("audit-page", open_to_all(steering_pages.AuditPage)),
-    ("decisions-page", open_to_all(steering_pages.DecisionsPage)),
+    ("placeholders-page", open_to_all(override_pages.PlaceholdersPage)),
+    ("calendar-page", open_to_all(override_pages.CalendarPage)),
+    ("audit-page", open_to_all(override_pages.AuditPage)),
+    ("decisions-page", open_to_all(override_pages.DecisionsPage)),
     ("timeline", open_to_all(timeline_handler.TimelineHandler)),
     ("profiles", open_to_all(placeholder_handlers.ProfilesHandler)),
     ("placeholders", open_to_all(placeholder_handlers.PlaceholdersHandler)),
@@ -219,12 +219,12 @@ OPEN = (
     ("forecasts", open_to_all(forecast_handler.ForecastsHandler)),
     ("calendar-entries", open_to_all(calendar_entry_handlers.CalendarEntriesHandler)),
     ("calendar-entries/{id}", open_to_all(calendar_entry_handlers.CalendarEntryHandler)),
-    ("settings/placeholders/{name}", open_to_all(setting_handlers.PlaceholderSettingHandler)),
-    ("settings/paused/{name}", open_to_all(setting_handlers.PausedHandler)),
-    ("settings/draining/{node}", open_to_all(setting_handlers.DrainingHandler)),
-    ("settings/observing", open_to_all(setting_handlers.ObservingHandler)),
-    ("settings", open_to_all(setting_handlers.SettingsHandler)),
-    ("audit", open_to_all(setting_handlers.AuditHandler)),
+    ("settings/placeholders/{name}", open_to_all(override_handlers.PlaceholderSettingHandler)),
+    ("settings/paused/{name}", open_to_all(override_handlers.PausedHandler)),
+    ("settings/draining/{node}", open_to_all(override_handlers.DrainingHandler)),
+    ("settings/observing", open_to_all(override_handlers.ObservingHandler)),
+    ("settings", open_to_all(override_handlers.SettingsHandler)),
+    ("audit", open_to_all(override_handlers.AuditHandler)),
     ("placeholders/{name}", open_to_all(order_handlers.EvictionHandler)),
     ("placeholders/{name}/reservation", open_to_all(order_handlers.ReleaseHandler)),
     ("resume", open_to_all(resume_handler.ResumeHandler)),

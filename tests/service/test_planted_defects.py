@@ -17,8 +17,8 @@ from dra_spawner.placeholders.controller import placeholder_controller
 from dra_spawner.placeholders.controller.answers.availability import Availability
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed
 from dra_spawner.placeholders.controller.records.event_recorder import EventRecorder
+from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
@@ -43,7 +43,7 @@ OF_SERVICE: dict[str, tuple[Any, str]] = {
     "pending spawns": (HubSpawns, "run"),
     "history": (HistoryFeed, "begin"),
     "history's database": (Recorder, "hanging"),
-    "scale-ahead": (SettingsStore, "wait_synced"),
+    "scale-ahead": (OverrideStore, "wait_synced"),
     "estimates of waits": (ShapesSource, "wait_synced"),
 }
 EACH = OF_CONTROLLER | OF_SERVICE
@@ -92,7 +92,7 @@ def be_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     async def synced(_: object) -> None:
         pass
 
-    for each in (UnstartedWatch, ShapesSource, SettingsStore):
+    for each in (UnstartedWatch, ShapesSource, OverrideStore):
         monkeypatch.setattr(each, "wait_synced", synced)
 
 

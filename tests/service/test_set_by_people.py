@@ -51,7 +51,7 @@ async def test_numbers_are_set_and_survive_a_restart(cluster: ClusterUnderTest) 
         assert (await service.send("PUT", "settings/placeholders/nothing", body))[0] == 404
     async with replica(cluster, placeholders=TARGETS) as service:
         await service.until_warm(GPU, 2)
-        await service.until(lambda: bool(service.controller.operators.present.settings), "the settings are read")
+        await service.until(lambda: bool(service.controller.overrides.present.settings), "the settings are read")
         assert (await service.get_json("settings"))["items"][0]["min"] == 2
         assert (await service.send("DELETE", path))[0] == 204
         await service.until_warm(GPU, 1)
@@ -120,10 +120,10 @@ async def test_an_order_outlives_its_leader(embedded_cluster: ClusterUnderTest) 
         await service.decide()
         assert key in service.placeholders()
     async with replica(cluster, placeholders=TARGETS) as service:
-        await service.until(lambda: bool(service.controller.operators.present.settings), "the settings are read")
+        await service.until(lambda: bool(service.controller.overrides.present.settings), "the settings are read")
         assert (await service.send("DELETE", "settings/observing"))[0] == 204
         await service.until(lambda: key not in service.placeholders(), "the next leader evicts it")
-        await service.until(lambda: not service.controller.operators.present.orders, "the order is removed")
+        await service.until(lambda: not service.controller.overrides.present.orders, "the order is removed")
         await service.until_warm(GPU, 1)
         audit = (await service.get_json("audit"))["items"]
         assert [(each["by"], each["change"], each["subject"]) for each in audit][1] == (

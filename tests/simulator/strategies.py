@@ -104,7 +104,7 @@ def claim_specs(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def claims(draw: st.DrawFn) -> TrackedClaim:
-    """A standing claim, or one that says it was made for a pod."""
+    """A shared claim, or one that says it was made for a pod."""
     name = draw(names["claim"])
     metadata: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "uid": name}
     if draw(st.integers(0, 3)) == 0:

@@ -199,9 +199,9 @@ def test_a_slice_that_makes_no_sense():
 
 def test_a_shared_claim_of_a_daemon_pod_is_not_copied():
     elsewhere = claim_of("agent", result("d0", pool="n1"))
-    standing = replace(elsewhere, owner="", owner_uid="", entry="")
+    shared = replace(elsewhere, owner="", owner_uid="", entry="")
     user = daemon(resourceClaims=[{"name": "gpu", "resourceClaimName": "agent-gpu"}])
-    snapshot = cluster(gpu_slice(), user, standing)
+    snapshot = cluster(gpu_slice(), user, shared)
     added = add_node(snapshot, template_of(snapshot, "n1"), "x1")
     (answer,) = added.misfits.values()
     assert str(answer) == "resourceclaim not available on the node"

@@ -26,7 +26,7 @@ def test_claims_are_removed_with_their_pod():
     assert dump(snapshot) == before
 
 
-def test_a_standing_claim_is_deallocated_after_its_last_pod():
+def test_a_shared_claim_is_deallocated_after_its_last_pod():
     snapshot = cluster(claim())
     for name in ("p1", "p2"):
         snapshot.schedule(with_claim(name), "n1")

@@ -73,7 +73,7 @@ def test_an_entry_for_which_no_claim_is_needed():
     assert cluster().fits(needless).fitting == ("n1", "n2")
 
 
-def test_standing_claim_of_several_pods():
+def test_shared_claim_of_several_pods():
     snapshot = cluster(claim())
     assert snapshot.schedule(with_claim("p1"), "n1").fits
     assert snapshot.fits(with_claim("p2")).fitting == ("n1",)

@@ -217,7 +217,7 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str, claim
     from kubernetes_asyncio.config import ConfigException
 
     from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
-    from dra_spawner.spawner.devices.facts import read_facts
+    from dra_spawner.spawner.devices.facts_reading import read_facts
     from dra_spawner.spawner.devices.reader import DeviceReader
 
     try:

@@ -40,7 +40,7 @@ from dra_spawner.profiles.syntax.problems import Problem, ProfileError, on_one_l
 from dra_spawner.profiles.syntax.templates import Values
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.objects.pod_devices import attach_claims
-from dra_spawner.spawner.objects.standing_objects import StandingObject
+from dra_spawner.spawner.objects.shared_objects import SharedObject
 
 __all__ = ["RenderOptions", "run_render"]
 
@@ -193,15 +193,15 @@ def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> It
     objects = plan_objects(None, choice.plan, server, datetime(1970, 1, 1, tzinfo=UTC), nonce)  # type: ignore[arg-type]
     yield from objects.templates.values()
     manifests = [each.manifest for each in objects.companions]
-    manifests += [_standing(each, objects.nonce, objects.ends) for each in objects.standing.values()]
+    manifests += [_shared(each, objects.nonce, objects.ends) for each in objects.shared.values()]
     for manifest in manifests:
         yield {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
     yield _pod(choice, server, names_for_pod(objects))
 
 
-def _standing(standing: StandingObject, nonce: str, ends: datetime) -> JsonObject:
+def _shared(shared: SharedObject, nonce: str, ends: datetime) -> JsonObject:
     """The shared object as its first user creates it, without the annotation of that start, as it has a time."""
-    manifest = standing.manifest(nonce, ends)
+    manifest = shared.manifest(nonce, ends)
     del manifest["metadata"]["annotations"][START_PREFIX + nonce]
     return manifest
 

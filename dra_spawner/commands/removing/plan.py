@@ -235,7 +235,7 @@ class _Planning:
 
     def _decide_about_part(self, found: FoundObject, users: list[FoundPod]) -> None:
         """Decide about a claim, a template or a companion object."""
-        is_standing = found.labels.get(names.PART) == "standing"
+        is_shared = found.labels.get(names.PART) == "standing"
         if users:
             self.left.append(LeftObject(found, f"{_names(users)} {_uses(users)} it", _STOP))
         elif (until := self._may_be_used_until(found)) and not self.force:
@@ -245,7 +245,7 @@ class _Planning:
             self.removals.append(Removal(found, "a warm claim that no server uses"))
         else:
             reason = f"{_PARTS[found.labels[names.PART]]}; no server uses it"
-            self.removals.append(Removal(found, reason, only_unchanged=is_standing))
+            self.removals.append(Removal(found, reason, only_unchanged=is_shared))
 
     def _users(self, found: FoundObject) -> list[FoundPod]:
         """The servers and other pods that use an object."""

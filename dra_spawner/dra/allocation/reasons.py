@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dra_spawner.dra.allocation.refusal_text import DEVICE_CAUSES, CauseText, RefusalKind
+from dra_spawner.dra.allocation.cause_text import DEVICE_CAUSES, CauseText, RefusalKind
 from dra_spawner.dra.allocation.requests import PreparedAlternative
 from dra_spawner.dra.allocation.search import Search
 from dra_spawner.dra.budget import SearchStopped

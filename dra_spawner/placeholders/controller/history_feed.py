@@ -16,7 +16,7 @@ from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Re
 from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.kube.pod_ends import DISRUPTION, end_sentence, unannounced_end
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.records.decision_words import REFUSAL
+from dra_spawner.placeholders.controller.records.decision_text import REFUSAL
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer, LaunchOutcome
 from dra_spawner.placeholders.controller.records.node_lead_times import LeadPhase, ReachedPhase
 from dra_spawner.placeholders.planner.actions import LabelPod, ReservePlaceholder

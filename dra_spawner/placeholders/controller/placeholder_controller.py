@@ -35,9 +35,9 @@ from dra_spawner.placeholders.controller.round.reservations import OnHold, Reser
 from dra_spawner.placeholders.controller.round.steady_clock import SteadyClock
 from dra_spawner.placeholders.controller.sources.done_orders import forget_done_orders
 from dra_spawner.placeholders.controller.sources.node_ceilings import NodeCeilings
+from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
 from dra_spawner.placeholders.controller.sources.server_namespaces import ServerNamespaces
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.sources.target_source import ConfiguredTargets, ProfileGroup, TargetSource
 from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
@@ -48,7 +48,7 @@ from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeho
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.decisions.orders import RefusedOrder, ordered_placeholder
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
-from dra_spawner.placeholders.planner.targets.operator_settings import MAX_ORDERS, OperatorSettings, StoredOrder
+from dra_spawner.placeholders.planner.targets.overrides import MAX_ORDERS, Overrides, StoredOrder
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, read_definition
@@ -85,7 +85,7 @@ class PlaceholderController:
         self.targets = targets or ConfiguredTargets()
         self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self.wake)
         self.now = now or SteadyClock()
-        self.operators = SettingsStore(
+        self.overrides = OverrideStore(
             api, settings.hub_namespace, settings.settings_config_map, now=self.now, on_change=self.wake
         )
         self.server_namespaces = ServerNamespaces(api, settings, on_change=self._note_namespaces)
@@ -177,8 +177,8 @@ class PlaceholderController:
             found.insert(0, f"Placeholders: {self.shapes.problem}.")
         if self.server_namespaces.problem:
             found.append(f"Servers: {self.server_namespaces.problem}.")
-        if self.operators.problem:
-            found.append(f"Settings by the API: {self.operators.problem}.")
+        if self.overrides.problem:
+            found.append(f"Overrides by the API: {self.overrides.problem}.")
         if self._reconciler is not None:
             found += self._reconciler.problems()
         found += (f"Scale-ahead: {each}." for each in self.targets.problems(self.now()))
@@ -189,7 +189,7 @@ class PlaceholderController:
     @property
     def _wanted(self) -> WantedPolicy:
         sources = PolicySources(
-            self.shapes.published, self.shapes.is_usable, self.watch.has_devices, self.operators.present
+            self.shapes.published, self.shapes.is_usable, self.watch.has_devices, self.overrides.present
         )
         return self._index.of(sources)
 
@@ -235,7 +235,7 @@ class PlaceholderController:
         await self.watch.wait_synced()
         if self.is_on:
             await self.shapes.wait_synced()
-            await self.operators.wait_synced()
+            await self.overrides.wait_synced()
         placeholders = self.settings.placeholders
         events = EventRecorder(
             self._api,
@@ -265,7 +265,7 @@ class PlaceholderController:
         try:
             async with self._tasks as tasks:
                 tasks.begin("events", events.run)
-                tasks.begin("orders", lambda: forget_done_orders(self.operators, self.view, may_act))
+                tasks.begin("orders", lambda: forget_done_orders(self.overrides, self.view, may_act))
                 if self.is_on:
                     async with self._cluster_limits(reconciler) as reconciler.cluster_limits:
                         await reconciler.run()
@@ -312,19 +312,19 @@ class PlaceholderController:
         UnknownPlaceholder
         RefusedOrder
             If the placeholder's state does not allow the order, or too many orders wait.
-        SettingsUnavailable
+        OverridesUnavailable
             If the order cannot be stored.
         """
         found = self._placeholder_to_end(name, releases=releases)
         server = found.reservation.pod if releases and found.reservation is not None else ""
         order = StoredOrder(found.key, found.pod.uid, server, by, self.now())
 
-        def add(present: OperatorSettings) -> OperatorSettings:
+        def add(present: Overrides) -> Overrides:
             if len(present.orders) >= MAX_ORDERS:
                 raise RefusedOrder("Too many orders are not done yet. Try again in a minute.")
             return present.with_order(order)
 
-        await self.operators.change(add)
+        await self.overrides.change(add)
 
     def _placeholder_to_end(self, name: str, *, releases: bool) -> Placeholder:
         if self._reconciler is None:
@@ -402,7 +402,7 @@ class PlaceholderController:
     async def wait_ended(self) -> None:
         """Wait until the informer of the published shapes ends, and raise the cause; return if there is none."""
         if self.is_on:
-            followed = (self.shapes, self.operators, self.server_namespaces)
+            followed = (self.shapes, self.overrides, self.server_namespaces)
             informers = [asyncio.create_task(each.wait_ended()) for each in followed]
             try:
                 await asyncio.wait(informers, return_when=asyncio.FIRST_COMPLETED)
@@ -417,7 +417,7 @@ class PlaceholderController:
         """Follow the published shapes, if placeholders are configured."""
         if self.is_on:
             await self.shapes.__aenter__()
-            await self.operators.__aenter__()
+            await self.overrides.__aenter__()
             await self.server_namespaces.__aenter__()
         return self
 
@@ -426,7 +426,7 @@ class PlaceholderController:
     ) -> None:
         if self.is_on:
             await self.server_namespaces.__aexit__(exc_type, exc, traceback)
-            await self.operators.__aexit__(exc_type, exc, traceback)
+            await self.overrides.__aexit__(exc_type, exc, traceback)
             await self.shapes.__aexit__(exc_type, exc, traceback)
 
     def _drivers_of(self, kind: str) -> Collection[str]:

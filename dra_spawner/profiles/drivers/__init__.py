@@ -6,6 +6,7 @@ entry point (`installed`).
 
 from dra_spawner.profiles.drivers.asked import names_of_fixed_claims
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
+from dra_spawner.profiles.drivers.driver_rules import DRIVER_RULES
 from dra_spawner.profiles.drivers.installed import DriverNotUsable
 from dra_spawner.profiles.drivers.registry import (
     configured_drivers,
@@ -16,7 +17,6 @@ from dra_spawner.profiles.drivers.registry import (
     known_drivers,
     share_enforcements,
 )
-from dra_spawner.profiles.drivers.rules import DRIVER_RULES
 from dra_spawner.profiles.drivers.vocabulary import Enforcement, ShareEnforcement
 
 __all__ = [

@@ -10,8 +10,7 @@ from dra_spawner.dra.cel.syntax.references import Collection, referenced_attribu
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
 from dra_spawner.profiles.drivers.driver import Driver, DriverRule, RuleInput
-from dra_spawner.profiles.drivers.pod_settings import privileged_path, tolerates, visible_device_path
-from dra_spawner.profiles.drivers.rules import (
+from dra_spawner.profiles.drivers.driver_rules import (
     BYPASSED_SHARE,
     DRIVER_PARAMETERS,
     DROPPED_ATTRIBUTE,
@@ -21,6 +20,7 @@ from dra_spawner.profiles.drivers.rules import (
     SHARE_NOT_ENFORCED,
     UNREAD_PARAMETERS,
 )
+from dra_spawner.profiles.drivers.pod_settings import privileged_path, tolerates, visible_device_path
 from dra_spawner.profiles.drivers.vocabulary import Enforcement, Presence
 from dra_spawner.profiles.findings import Finding, Level
 

@@ -10,9 +10,9 @@ from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.compiler.claims import DeviceClaim
 from dra_spawner.profiles.drivers.asked import asked_claim
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
+from dra_spawner.profiles.drivers.driver_rules import DRIVER_RULES
 from dra_spawner.profiles.drivers.installed import installed_drivers
 from dra_spawner.profiles.drivers.published import published
-from dra_spawner.profiles.drivers.rules import DRIVER_RULES
 from dra_spawner.profiles.drivers.shipped.amd import AMD_GPU
 from dra_spawner.profiles.drivers.shipped.cni import CNI
 from dra_spawner.profiles.drivers.shipped.cpus import CPUS

@@ -6,7 +6,7 @@ chooses cards, `pod_changes` changes the pod, and `masks` computes ``ZE_AFFINITY
 """
 
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose
-from dra_spawner.profiles.intel_gas.language import GpuRequest, intel_gas_schema, parse_intel_gas
+from dra_spawner.profiles.intel_gas.gas_language import GpuRequest, intel_gas_schema, parse_intel_gas
 from dra_spawner.profiles.intel_gas.pod_changes import (
     PodChanges,
     changes_for_gas,

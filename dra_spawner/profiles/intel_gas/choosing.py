@@ -12,8 +12,8 @@ from fractions import Fraction
 from itertools import combinations
 
 from dra_spawner.profiles.intel_gas.annotations import Tiles, card_number
+from dra_spawner.profiles.intel_gas.gas_language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.labels import CardTile, NodeGpus
-from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, CardCapacity, CardUse, ContainerCards, Need, add_use
 from dra_spawner.profiles.intel_gas.names import CardPolicy
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dra_spawner import names
 from dra_spawner.profiles.intel_gas.annotations import format_cards, format_tiles
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards
-from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
+from dra_spawner.profiles.intel_gas.gas_language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.masks import hierarchy_of, mask_of_tiles
 from dra_spawner.profiles.intel_gas.names import (
     ALLOW_ANNOTATION,

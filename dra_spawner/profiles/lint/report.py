@@ -10,7 +10,7 @@ from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.drivers.registry import driver_findings
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
-from dra_spawner.profiles.intel_gas.findings import findings as intel_gas_findings
+from dra_spawner.profiles.intel_gas.gas_findings import findings as intel_gas_findings
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.access import admin_findings, alternative_findings, config_findings
 from dra_spawner.profiles.lint.capacity import capacity_findings

@@ -14,7 +14,7 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, Re
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits
-from dra_spawner.scale_ahead.rehearsal.wording import clock, nodes_of
+from dra_spawner.scale_ahead.rehearsal.verdict_text import clock, nodes_of
 
 __all__ = ["limit_obstacles", "node_obstacles", "notes", "time_obstacles"]
 

@@ -18,7 +18,7 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, Re
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation, situation_of
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits
-from dra_spawner.scale_ahead.rehearsal.wording import verdict
+from dra_spawner.scale_ahead.rehearsal.verdict_text import verdict
 
 __all__ = ["rehearse"]
 

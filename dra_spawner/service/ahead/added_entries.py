@@ -16,8 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.log_once import LogOnce
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsUnavailable
-from dra_spawner.placeholders.planner.targets.operator_settings import OperatorSettings
+from dra_spawner.placeholders.controller.sources.override_store import OverridesUnavailable
+from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.controller.demand_settings import read_calendar_entry
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
@@ -75,12 +75,12 @@ class AddedEntries:
         self._leads = self._is_moved = False
         self._log_once = LogOnce(log, "Calendar entries cannot be read: error=%s")
         self._ask = BlockingCalls("calendar entries", answer_seconds)
-        controller.operators.on_change(self._use)
+        controller.overrides.on_change(self._use)
 
     @property
     def items(self) -> tuple[AddedEntry, ...]:
         """All entries, sorted by their first begin."""
-        stored = self._controller.operators.present.entries
+        stored = self._controller.overrides.present.entries
         if self._read_last[0] is not stored:
             self._read_last = stored, self._read_all(stored)
         return self._read_last[1]
@@ -105,10 +105,10 @@ class AddedEntries:
         try:
             stored = await self._ask(database.calendar_entries)
             if stored:
-                await self._controller.operators.change(lambda settings: self._with_earlier(settings, stored))
+                await self._controller.overrides.change(lambda settings: self._with_earlier(settings, stored))
                 for name in stored:
                     await self._ask(partial(database.delete_calendar_entry, name))
-        except (SQLAlchemyError, TimeoutError, SettingsUnavailable) as error:
+        except (SQLAlchemyError, TimeoutError, OverridesUnavailable) as error:
             self._log_once.present({"move": error})  # it is tried again each minute
             return
         self._log_once.present(())
@@ -122,7 +122,7 @@ class AddedEntries:
         ------
         SettingsError
             If the entry is invalid; with path, found and allowed values of every problem.
-        SettingsUnavailable
+        OverridesUnavailable
             If entries cannot be stored.
         TooManyEntries
             If the limit is reached.
@@ -153,27 +153,27 @@ class AddedEntries:
 
         Raises
         ------
-        SettingsUnavailable
+        OverridesUnavailable
         """
 
-        def change(present: OperatorSettings) -> OperatorSettings:
+        def change(present: Overrides) -> Overrides:
             check(self._find(present, name))
             return present.without_entry(name, by, self._controller.now())
 
-        await self._controller.operators.change(change)
+        await self._controller.overrides.change(change)
 
     async def _set(self, name: str, written: object, by: str, check: Callable[[AddedEntry | None], None]) -> AddedEntry:
         entry = self.read(written)
         assert isinstance(written, dict)  # or it was refused
 
-        def change(present: OperatorSettings) -> OperatorSettings:
+        def change(present: Overrides) -> Overrides:
             check(self._find(present, name))
             changed = present.with_entry(name, written, by, self._controller.now())
             if not changed.fits_storage:
                 raise TooManyEntries
             return changed
 
-        await self._controller.operators.change(change)
+        await self._controller.overrides.change(change)
         return AddedEntry(name, written, entry)
 
     def read(self, written: object) -> CalendarEntry:
@@ -185,7 +185,7 @@ class AddedEntries:
         """
         return read_calendar_entry(written, self._controller.scale_ahead.settings.options.settings.zone, "entry")
 
-    def _find(self, settings: OperatorSettings, name: str) -> AddedEntry | None:
+    def _find(self, settings: Overrides, name: str) -> AddedEntry | None:
         return next((each for each in self._read_all(settings.entries) if each.id == name), None)
 
     def _read_all(self, stored: Mapping[str, Any]) -> tuple[AddedEntry, ...]:
@@ -197,7 +197,7 @@ class AddedEntries:
                 log.warning("An added calendar entry is invalid, and ignored: id=%s problem=%s", name, error)
         return tuple(sorted(found, key=lambda each: (each.entry.begins, each.id)))
 
-    def _with_earlier(self, settings: OperatorSettings, stored: Mapping[str, str]) -> OperatorSettings:
+    def _with_earlier(self, settings: Overrides, stored: Mapping[str, str]) -> Overrides:
         for name, text in stored.items():
             try:
                 written = json.loads(text)

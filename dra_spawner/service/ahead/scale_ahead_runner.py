@@ -125,7 +125,7 @@ class ScaleAheadRunner:
         controller = self._controller
         await controller.watch.wait_synced()
         await controller.shapes.wait_synced()
-        await controller.operators.wait_synced()
+        await controller.overrides.wait_synced()
 
     async def _forecast(self) -> None:
         await self._wait_synced()

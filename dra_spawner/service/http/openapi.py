@@ -10,7 +10,7 @@ from dra_spawner import __version__
 from dra_spawner.service.http.addresses import Address, parameters_of
 from dra_spawner.service.http.requests.endpoints import JSON, METHODS, Access, Endpoint, endpoints_of
 from dra_spawner.service.http.schemas.cluster_schemas import PROBLEM
-from dra_spawner.service.http.schemas.schema_words import example_of
+from dra_spawner.service.http.schemas.schema_parts import example_of
 
 __all__ = ["openapi_document", "statuses_of"]
 

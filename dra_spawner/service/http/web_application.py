@@ -13,9 +13,9 @@ from dra_spawner.service.http.addresses import Address, pattern_of
 from dra_spawner.service.http.api import (
     handlers,
     order_handlers,
+    override_handlers,
     pending_handlers,
     placeholder_handlers,
-    setting_handlers,
 )
 from dra_spawner.service.http.api.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
 from dra_spawner.service.http.api.doctor_handlers import DoctorHandler, DoctorPage
@@ -28,7 +28,7 @@ from dra_spawner.service.http.api.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.api.resume_handler import ResumeHandler
 from dra_spawner.service.http.api.what_if_handler import WhatIfHandler
 from dra_spawner.service.http.openapi_handler import OpenApiHandler
-from dra_spawner.service.http.pages import steering_pages
+from dra_spawner.service.http.pages import override_pages
 from dra_spawner.service.http.pages.nodes_page import NodesPage
 from dra_spawner.service.http.pages.timeline_handler import TimelineHandler, TimelinePage
 from dra_spawner.service.http.requests.authentication import CallbackHandler
@@ -57,12 +57,12 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/placeholders/{name}", order_handlers.EvictionHandler),
     ("api/placeholders/{name}/reservation", order_handlers.ReleaseHandler),
     ("api/servers/{user}", order_handlers.ServerHandler),
-    ("api/settings", setting_handlers.SettingsHandler),
-    ("api/settings/placeholders/{name}", setting_handlers.PlaceholderSettingHandler),
-    ("api/settings/paused/{name}", setting_handlers.PausedHandler),
-    ("api/settings/draining/{node}", setting_handlers.DrainingHandler),
-    ("api/settings/observing", setting_handlers.ObservingHandler),
-    ("api/audit", setting_handlers.AuditHandler),
+    ("api/settings", override_handlers.SettingsHandler),
+    ("api/settings/placeholders/{name}", override_handlers.PlaceholderSettingHandler),
+    ("api/settings/paused/{name}", override_handlers.PausedHandler),
+    ("api/settings/draining/{node}", override_handlers.DrainingHandler),
+    ("api/settings/observing", override_handlers.ObservingHandler),
+    ("api/audit", override_handlers.AuditHandler),
     ("api/placements", PlacementsHandler),
     ("api/rehearsals", RehearsalsHandler),
     ("api/what-if", WhatIfHandler),
@@ -71,13 +71,13 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/misses", MissesHandler),
     ("api/doctor", DoctorHandler),
     ("report", MissReportPage),
-    ("placeholders", steering_pages.PlaceholdersPage),
+    ("placeholders", override_pages.PlaceholdersPage),
     ("api/timeline", TimelineHandler),
     ("timeline", TimelinePage),
-    ("calendar", steering_pages.CalendarPage),
-    ("what-if", steering_pages.WhatIfPage),
-    ("decisions", steering_pages.DecisionsPage),
-    ("audit", steering_pages.AuditPage),
+    ("calendar", override_pages.CalendarPage),
+    ("what-if", override_pages.WhatIfPage),
+    ("decisions", override_pages.DecisionsPage),
+    ("audit", override_pages.AuditPage),
     ("doctor", DoctorPage),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.LivenessHandler),

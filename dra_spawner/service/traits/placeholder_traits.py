@@ -103,7 +103,7 @@ class PlaceholderTraits(HasTraits):
     settings_config_map = Unicode(
         names.SETTINGS_CONFIG_MAP,
         help="""
-        Name of the ConfigMap with what people set by the API. Two services in one namespace need two names, and their
+        Name of the ConfigMap with overrides by the API. Two services in one namespace need two names, and their
         roles name them.
         """,
     ).tag(config=True)

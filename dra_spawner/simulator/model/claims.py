@@ -50,7 +50,7 @@ class TrackedClaim:
 
     claim: ResourceClaim
     owner: str = ""
-    """Name of the pod that controls it, and whose deletion deletes it; empty for a standing claim."""
+    """Name of the pod that controls it, and whose deletion deletes it; empty for a shared claim."""
     owner_uid: str = ""
     entry: str = ""
     """The entry of its owner's ``resourceClaims`` that it was created for."""

@@ -18,8 +18,8 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
+from dra_spawner.profiles.intel_gas.gas_language import GpuRequest
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
-from dra_spawner.profiles.intel_gas.language import GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import CardAssignment, CardUse, Ledger, PodKey, add_use
 from dra_spawner.profiles.intel_gas.names import CardScheduler
 from dra_spawner.profiles.intel_gas.pods import (

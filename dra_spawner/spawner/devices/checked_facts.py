@@ -18,7 +18,7 @@ from dra_spawner.profiles.drivers import names_of_fixed_claims
 from dra_spawner.profiles.facts import ClusterFacts, has_cloud_nodes, published_drivers
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices, never_text
-from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.facts_reading import read_facts
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
 
 __all__ = ["CheckedFacts"]

@@ -15,7 +15,7 @@ from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles.compiler.extended_resources import of_pod
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
-from dra_spawner.spawner.objects.standing_objects import MAX_PODS_OF_A_CLAIM
+from dra_spawner.spawner.objects.shared_objects import MAX_PODS_OF_A_CLAIM
 
 if TYPE_CHECKING:
     from dra_spawner.dra.allocation.explanation import Assessment
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Limits of the search for an explanation.
 _EXPLAIN_SECONDS = 3.0
 _EXPLAIN_STEPS: Final = 200_000
-NO_STANDING_CLAIMS: Mapping[str, str] = {}
+NO_SHARED_CLAIMS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
 #: Name of the simulated claim for a pod's extended resources.
 _EXTENDED: Final = "extended-resources"
@@ -62,7 +62,7 @@ class Diagnosis:
 async def diagnose(
     reader: DeviceReader,
     claims: Mapping[str, JsonObject],
-    standing: Mapping[str, str] = NO_STANDING_CLAIMS,
+    shared: Mapping[str, str] = NO_SHARED_CLAIMS,
     namespace: str = "",
     pod: Mapping[str, Any] = NO_POD,
     reserved: Collection[str] = (),
@@ -76,10 +76,10 @@ async def diagnose(
     ----------
     claims
         Specs of the pod's claims, by the claim's name in the profile.
-    standing
+    shared
         Names of existing claims in ``namespace``, by the claim's name in the profile.
     reserved
-        Claims among `standing` that are reserved for this server alone; the others are shared.
+        Claims among `shared` that are reserved for this server alone; the others are shared.
     pod
         The unschedulable pod from the API, for its extended resources.
     """
@@ -90,7 +90,7 @@ async def diagnose(
         seen = await reader.objects()
     except KubernetesError:
         return Diagnosis()
-    allocated = _allocated(seen, standing, namespace)
+    allocated = _allocated(seen, shared, namespace)
     if any(len(status.get("reservedFor") or ()) >= MAX_PODS_OF_A_CLAIM for status in allocated.values()):
         return Diagnosis(f"The device is shared with {MAX_PODS_OF_A_CLAIM} other servers, which is the limit.")
     claims = {name: spec for name, spec in claims.items() if name not in allocated}
@@ -150,12 +150,12 @@ def _closed(nodes: list[JsonObject], state: str, otherwise: Diagnosis) -> Diagno
     )
 
 
-def _allocated(seen: DeviceObjects, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
+def _allocated(seen: DeviceObjects, shared: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
     """Status of allocated existing claims, by the claim's name in the profile."""
     return {
         name: found["status"]
         for found in seen.claims
-        for name, obj in standing.items()
+        for name, obj in shared.items()
         if (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, obj)
         and found.get("status", {}).get("allocation")
     }

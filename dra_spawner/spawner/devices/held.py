@@ -23,7 +23,7 @@ __all__ = [
     "devices_of",
     "held_claims",
     "held_devices",
-    "place_words",
+    "place_text",
 ]
 
 #: A pod has some claims; more than this are not read.
@@ -117,25 +117,25 @@ def devices_in(claim: JsonObject) -> list[HeldDevice]:
     ]
 
 
-def place_words(devices: Sequence[HeldDevice], node: str, *, warm: bool = False) -> str:
+def place_text(devices: Sequence[HeldDevice], node: str, *, warm: bool = False) -> str:
     """Devices and node of a server, such as ``15 GiB of gpu-3 on node-2, warm``; empty without devices."""
     if not devices:
         return ""
     if len(devices) > _MAX_NAMED:
         words = f"{len(devices)} devices"
     else:
-        words = _listed(_device_words(each, node) for each in devices)
+        words = _listed(_device_text(each, node) for each in devices)
     where = f" on {node}" if node else ""
     return f"{words}{where}{', warm' if warm else ''}"
 
 
-def _device_words(device: HeldDevice, node: str) -> str:
+def _device_text(device: HeldDevice, node: str) -> str:
     name = device.name if device.pool == node else f"{device.name} of {device.pool}"
-    share = _listed(_amount_words(capacity, amount) for capacity, amount in sorted(device.share.items()))
+    share = _listed(_amount_text(capacity, amount) for capacity, amount in sorted(device.share.items()))
     return f"{share} of {name}" if share else name
 
 
-def _amount_words(capacity: str, amount: str) -> str:
+def _amount_text(capacity: str, amount: str) -> str:
     with suppress(ValueError):
         amount = readable_amount(Quantity.parse(amount))
     plain = capacity.rpartition("/")[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dra_spawner.profiles import profile_list_problems
 from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
-from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
+from dra_spawner.profiles.intel_gas.gas_findings import intel_gas_problems
 from dra_spawner.profiles.syntax.problems import Problem, ProfileError
 from dra_spawner.spawner.settings import SpawnerSettings
 

@@ -22,7 +22,7 @@ from dra_spawner.profiles.drivers.published import own_attribute
 from dra_spawner.profiles.drivers.registry import known_driver
 from dra_spawner.profiles.user_form.sizes import readable_amount
 from dra_spawner.simulator.usage.device_doubts import withdraws_held_devices
-from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_words
+from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_text
 from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line, reported_names
 from dra_spawner.spawner.my_devices.published import PublishedDevice, PublishedDevices
 from dra_spawner.spawner.placement.pod import waits_for_placeholder
@@ -202,7 +202,7 @@ def own_devices(pod: JsonObject, claims: Sequence[JsonObject], published: Publis
     return OwnDevices(
         node=node,
         warm=warm,
-        place=place_words(list(held.values()), node, warm=warm),
+        place=place_text(list(held.values()), node, warm=warm),
         devices=(
             *(
                 device

@@ -18,7 +18,7 @@ TEMPLATE_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "device-clai
 #: Labels of a companion of one start.
 COMPANION_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "companion"}
 #: Labels of objects that several starts share.
-STANDING_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "standing"}
+SHARED_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "standing"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 from dra_spawner.spawner.objects.api_objects import (
     CLAIMS,
     COMPANION_LABELS,
-    STANDING_LABELS,
+    SHARED_LABELS,
     TEMPLATE_LABELS,
     TEMPLATES,
     label_selector,
 )
-from dra_spawner.spawner.objects.standing_objects import remove_if_unused, remove_users, users_of
+from dra_spawner.spawner.objects.shared_objects import remove_if_unused, remove_users, users_of
 from dra_spawner.spawner.objects.start_objects import adopt
 
 #: apiVersion and plural of a kind.
@@ -161,8 +161,8 @@ class Sweep:
         for kind, labels in own:
             await self._sweep_own(kind, await self._list(kind, label_selector(labels)))
         for kind in (_CLAIM_KIND, *sorted(companion_kinds)):
-            for found in await self._list(kind, label_selector(STANDING_LABELS)):
-                await self._sweep_standing(kind, found)
+            for found in await self._list(kind, label_selector(SHARED_LABELS)):
+                await self._sweep_shared(kind, found)
 
     async def _list(self, kind: Kind, selector: str) -> list[JsonObject]:
         """The objects of a kind; after an error an empty list, and the error is recorded."""
@@ -203,7 +203,7 @@ class Sweep:
             except KubernetesError as error:
                 self.errors.append(str(error))
 
-    async def _sweep_standing(self, kind: Kind, found: JsonObject) -> None:
+    async def _sweep_shared(self, kind: Kind, found: JsonObject) -> None:
         path = resource_path(*kind, found["metadata"]["namespace"], found["metadata"]["name"])
         try:
             if any(end < self._now for end in users_of(found).values()):

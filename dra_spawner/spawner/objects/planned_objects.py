@@ -13,9 +13,9 @@ from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.names import SERVERNAME, SHARED_BY, SHARED_BY_PREFIX, START, USERNAME
 from dra_spawner.profiles import ClaimPlan, template_manifest
 from dra_spawner.profiles.compiler.claims import Companion
-from dra_spawner.profiles.compiler.standing_claims import Scope, content_digest, scope_of, standing_claim_manifest
+from dra_spawner.profiles.compiler.shared_claims import Scope, content_digest, scope_of, shared_claim_manifest
 from dra_spawner.spawner.objects.api_objects import CLAIMS, COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
-from dra_spawner.spawner.objects.standing_objects import StandingObject
+from dra_spawner.spawner.objects.shared_objects import SharedObject
 from dra_spawner.spawner.objects.start_objects import StartObjects, new_nonce
 
 _SLUG_LENGTH = 32
@@ -70,25 +70,25 @@ def plan_objects(
         for claim in plan.claims
         if claim.spec is not None and claim.sharing is None
     }
-    standing = _standing_claims(plan, server)
-    standing |= {each.name: _standing_companion(each, server) for each in plan.companions if each.shared}
+    shared = _shared_claims(plan, server)
+    shared |= {each.name: _shared_companion(each, server) for each in plan.companions if each.shared}
     companions = [_own_companion(each, server, nonce) for each in plan.companions if not each.shared]
-    return StartObjects(api, server.namespace, nonce, ends, templates, companions, standing)
+    return StartObjects(api, server.namespace, nonce, ends, templates, companions, shared)
 
 
 def names_for_pod(objects: StartObjects) -> dict[str, str]:
     """Name of the template or of the shared claim, by the claim's name in the profile."""
     names = {name: template["metadata"]["name"] for name, template in objects.templates.items()}
-    return names | {name: each.object.name for name, each in objects.standing.items() if each.object.plural == CLAIMS}
+    return names | {name: each.object.name for name, each in objects.shared.items() if each.object.plural == CLAIMS}
 
 
-def _standing_claims(plan: ClaimPlan, server: Server) -> dict[str, StandingObject]:
-    standing = {}
+def _shared_claims(plan: ClaimPlan, server: Server) -> dict[str, SharedObject]:
+    shared = {}
     for claim in plan.claims:
         if claim.sharing is None:
             continue
         scope = scope_of(claim.sharing, server.user, server.groups)
-        manifest = standing_claim_manifest(
+        manifest = shared_claim_manifest(
             claim,
             scope,
             slug=safe_slug(scope.name or scope.by.value, max_length=_SLUG_LENGTH),
@@ -96,8 +96,8 @@ def _standing_claims(plan: ClaimPlan, server: Server) -> dict[str, StandingObjec
             annotations={**_impersonal(server.annotations), SHARED_BY: str(scope)},
         )
         digest = content_digest(str(scope), claim.name, claim.spec)
-        standing[claim.name] = StandingObject(ApiObject(CLAIMS, manifest), digest, claim.sharing.keep_seconds)
-    return standing
+        shared[claim.name] = SharedObject(ApiObject(CLAIMS, manifest), digest, claim.sharing.keep_seconds)
+    return shared
 
 
 def _scope_labels(scope: Scope) -> dict[str, str]:
@@ -105,10 +105,10 @@ def _scope_labels(scope: Scope) -> dict[str, str]:
     return {f"{SHARED_BY_PREFIX}{scope.by}": value}
 
 
-def _standing_companion(companion: Companion, server: Server) -> StandingObject:
+def _shared_companion(companion: Companion, server: Server) -> SharedObject:
     digest = content_digest(companion.plural, companion.manifest)
     manifest = _labelled(companion, _impersonal(server.labels), _impersonal(server.annotations))
-    return StandingObject(ApiObject(companion.plural, manifest), digest, may_be_foreign=True)
+    return SharedObject(ApiObject(companion.plural, manifest), digest, may_be_foreign=True)
 
 
 def _own_companion(companion: Companion, server: Server, nonce: str) -> ApiObject:

@@ -2,7 +2,7 @@
 
 The start creates its own templates and companions, then the pod that names them. Then the pod becomes their owner, so
 that Kubernetes' garbage collection removes them with the pod. Names have a nonce of the start, so that a late clean-up
-of an earlier start never removes a new object. For objects that several servers share, see `standing_objects`.
+of an earlier start never removes a new object. For objects that several servers share, see `shared_objects`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dra_spawner.dra.model.claim_sizes import SIZE_ALLOWED, wrong_sizes
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.spawner.objects.api_objects import CLAIMS, TEMPLATES, ApiObject
-from dra_spawner.spawner.objects.standing_objects import ForeignObject, StandingObject, add_user, remove_users
+from dra_spawner.spawner.objects.shared_objects import ForeignObject, SharedObject, add_user, remove_users
 
 
 def new_nonce() -> str:
@@ -66,7 +66,7 @@ class StartObjects:
         Template manifests by the name of the pod's ``resourceClaims`` entry.
     companions
         Other objects of this start alone.
-    standing
+    shared
         Objects that it shares with other starts, by the name of the pod's entry or of the companion.
     pod_requested
         Whether the pod's creation was tried, so that it may exist even without a response.
@@ -80,7 +80,7 @@ class StartObjects:
     ends: datetime
     templates: Mapping[str, JsonObject]
     companions: Sequence[ApiObject] = ()
-    standing: Mapping[str, StandingObject] = field(default_factory=dict)
+    shared: Mapping[str, SharedObject] = field(default_factory=dict)
     pod_requested: bool = False
     pod_unanswered: bool = False
     now: Callable[[], datetime] = utc_now
@@ -88,7 +88,7 @@ class StartObjects:
     _unanswered: dict[str, ApiObject] = field(default_factory=dict)
     _created: set[str] = field(default_factory=set)
     _owned: set[str] = field(default_factory=set)
-    _maybe_used: dict[str, StandingObject] = field(default_factory=dict)
+    _maybe_used: dict[str, SharedObject] = field(default_factory=dict)
     _acquired: dict[str, ApiObject] = field(default_factory=dict)
     _maybe_acquired: dict[str, list[JsonObject]] = field(default_factory=dict)
 
@@ -104,7 +104,7 @@ class StartObjects:
         ------
         KubernetesError
             If the API server refuses, or does not answer. A repeated creation is safe, as names have the nonce.
-        StandingRefused, StandingTerminating
+        SharedRefused, SharedTerminating
             If a shared object cannot be used.
         WrongSize
             If a claim has a wrong size; then nothing was created.
@@ -113,7 +113,7 @@ class StartObjects:
         templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
         for own in (*(each for each in templates if each.name in named_by_pod), *self.companions):
             await self._create(own)
-        await self.ensure_standing(named_by_pod)
+        await self.ensure_shared(named_by_pod)
 
     def check_sizes(self) -> None:
         """Check the sizes in all claims.
@@ -124,19 +124,19 @@ class StartObjects:
             For the first size that is not allowed.
         """
         templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
-        for each in (*templates, *self.companions, *(standing.object for standing in self.standing.values())):
+        for each in (*templates, *self.companions, *(shared.object for shared in self.shared.values())):
             for where, _, size in wrong_sizes(each.manifest):
                 raise WrongSize(each.description, where, size)
 
-    async def ensure_standing(self, named_by_pod: Collection[str]) -> None:
+    async def ensure_shared(self, named_by_pod: Collection[str]) -> None:
         """Create missing shared objects, and add this start's annotation to all of them. Idempotent."""
-        for standing in self.standing.values():
-            path = standing.object.path(self.namespace)
-            if standing.object.plural == CLAIMS and standing.object.name not in named_by_pod:
+        for shared in self.shared.values():
+            path = shared.object.path(self.namespace)
+            if shared.object.plural == CLAIMS and shared.object.name not in named_by_pod:
                 continue
-            self._maybe_used[path] = standing
+            self._maybe_used[path] = shared
             try:
-                is_ours = await add_user(self.api, self.namespace, standing, self.nonce, self.ends)
+                is_ours = await add_user(self.api, self.namespace, shared, self.nonce, self.ends)
             except ForeignObject:
                 del self._maybe_used[path]
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["clean_up_seconds", "in_words", "kubespawner_may_give_up", "so_far"]
+__all__ = ["clean_up_seconds", "duration_text", "kubespawner_may_give_up", "so_far"]
 
 _MINUTE = 60
 #: Seconds below which a duration is told in seconds.
@@ -12,7 +12,7 @@ _SECONDS_BELOW = 2 * _MINUTE
 _SHORTEST_WAIT = 0.9
 
 
-def in_words(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration in whole seconds, or in minutes from two minutes on."""
     return f"{seconds:.0f} seconds" if seconds < _SECONDS_BELOW else f"{seconds / _MINUTE:.0f} min"
 

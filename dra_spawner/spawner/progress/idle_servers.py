@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra_spawner.profiles.compiler.extended_resources import of_pod
-from dra_spawner.spawner.progress.durations import in_words
+from dra_spawner.spawner.progress.durations import duration_text
 
 __all__ = ["SHORTEST_SECONDS", "has_devices", "idle_seconds", "idle_sentence"]
 
@@ -34,4 +34,4 @@ def has_devices(pod: Mapping[str, Any]) -> bool:
 
 def idle_sentence(limit_seconds: int) -> str:
     """Return why an idle server was stopped, for its user."""
-    return f"Nobody used it for {in_words(limit_seconds)}, so its devices are free for others now."
+    return f"Nobody used it for {duration_text(limit_seconds)}, so its devices are free for others now."

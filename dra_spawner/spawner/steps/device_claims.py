@@ -12,7 +12,7 @@ from kubespawner.slugs import is_valid_label, safe_slug
 from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles import ProfileError
-from dra_spawner.profiles.compiler.standing_claims import is_for_groups
+from dra_spawner.profiles.compiler.shared_claims import is_for_groups
 from dra_spawner.spawner.clean_up import begin_removal, companion_kinds, remove
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
@@ -22,7 +22,7 @@ from dra_spawner.spawner.objects.pod_devices import (
     attach_claims,
     named_templates_and_claims,
 )
-from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
+from dra_spawner.spawner.objects.shared_objects import SharedRefused, SharedTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects, WrongSize, utc_now
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import (
@@ -74,9 +74,9 @@ class DeviceClaims(Step):
 
     async def _can_have_optional_devices(self, objects: StartObjects) -> bool:
         """Return whether optional devices are free now; True if that is not known."""
-        standing = {name: each.object.name for name, each in objects.standing.items()}
+        shared = {name: each.object.name for name, each in objects.shared.items()}
         spawner = self.spawner
-        diagnosis = await diagnose(spawner.devices, self.attempt.plan.specs, standing, spawner.namespace)
+        diagnosis = await diagnose(spawner.devices, self.attempt.plan.specs, shared, spawner.namespace)
         if diagnosis.fits is False:
             self.log.info("An optional device is not available: pod=%s %s", spawner.pod_name, diagnosis.detail)
             self.attempt.messages.notify(f"This server starts without an optional device. {diagnosis.sentence}")
@@ -135,11 +135,11 @@ class DeviceClaims(Step):
                 raise refusal_of_kubernetes_error(what, error.status, error.message, self.log) from error
             self.log.warning("Could not create what the pod needs, trying again: %s", error)
             return False
-        except StandingTerminating as error:
+        except SharedTerminating as error:
             self.attempt.terminating = str(error)
             self.log.info("Waiting until a shared object can be created again: %s", error)
             return False
-        except StandingRefused as error:
+        except SharedRefused as error:
             self.log.warning("Spawn refused, a shared object cannot be used: %s", error.detail)
             raise SpawnRefused(str(error), RefusalReason.CLUSTER, status_code=503) from error
         return True

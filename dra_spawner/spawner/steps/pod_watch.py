@@ -14,11 +14,11 @@ from dra_spawner.kube.client.api import KubernetesError, resource_path
 from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.spawner.devices.claim_reader import claim_reader
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
-from dra_spawner.spawner.devices.held import claim_names, devices_of, place_words
+from dra_spawner.spawner.devices.held import claim_names, devices_of, place_text
 from dra_spawner.spawner.devices.held_back import gates_of, why_held_back
 from dra_spawner.spawner.hub_parts.hub_wide import in_background
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
-from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
+from dra_spawner.spawner.objects.shared_objects import SharedRefused, SharedTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.placement.pod import waits_for_placeholder
 from dra_spawner.spawner.settings import SpawnerSettings
@@ -32,7 +32,7 @@ __all__ = ["PodWatch", "pod_of"]
 #: Seconds between diagnoses of an unschedulable pod.
 _DIAGNOSIS_SECONDS = 15
 #: Seconds between checks of shared objects while the pod is pending; one request each.
-_STANDING_CHECK_SECONDS = 5
+_SHARED_CHECK_SECONDS = 5
 #: Seconds between checks of the reflector's copy of the pod; they make no requests.
 _POD_LOOK_SECONDS = 0.1
 #: Seconds until a created pod must be in the reflector.
@@ -68,7 +68,7 @@ class PodWatch(Step):
         self._failures = failure_watch(self.spawner)
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
-        self._next_standing_check = 0.0
+        self._next_shared_check = 0.0
         self._telling: asyncio.Task[None] | None = None
 
     def requested(self, outcome: CreationOutcome) -> None:
@@ -130,7 +130,7 @@ class PodWatch(Step):
         """
         self.seen = await self._see_or_miss()
         loop = asyncio.get_running_loop()
-        self._next_standing_check = loop.time() + _STANDING_CHECK_SECONDS
+        self._next_shared_check = loop.time() + _SHARED_CHECK_SECONDS
         missed_looks, next_judgement = 0, 0.0
         while True:
             pod = self._look()
@@ -184,7 +184,7 @@ class PodWatch(Step):
         try:
             async with asyncio.timeout(_PLACE_SECONDS):
                 claims = await claim_reader(objects.api, objects.namespace).claims(claim_names(pod))
-            place = place_words(
+            place = place_text(
                 devices_of(claims),
                 pod["spec"].get("nodeName") or "",
                 warm=bool(objects.warm_claims) and not waits_for_placeholder(pod),
@@ -219,7 +219,7 @@ class PodWatch(Step):
         if sentence:
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
         if not pod["spec"].get("nodeName"):
-            await self._ensure_standing()
+            await self._ensure_shared()
         if gates_of(pod) and not pod["spec"].get("nodeName"):
             await self._tell_held_back(pod)
             return
@@ -253,11 +253,11 @@ class PodWatch(Step):
 
     async def _explain(self, message: str, is_late: bool) -> None:
         taken = self._objects.warm_claims
-        standing = {name: each.object.name for name, each in self._objects.standing.items()} | taken
+        shared = {name: each.object.name for name, each in self._objects.shared.items()} | taken
         try:
             pod = self._look() or {}
             diagnosis = await diagnose(
-                self.spawner.devices, self.attempt.plan.specs, standing, self._objects.namespace, pod, taken
+                self.spawner.devices, self.attempt.plan.specs, shared, self._objects.namespace, pod, taken
             )
         except Exception:
             # The start continues without an explanation.
@@ -277,18 +277,18 @@ class PodWatch(Step):
             self.attempt.messages.notify(diagnosis.while_waiting)
         self.waiting_for = diagnosis.sentence
 
-    async def _ensure_standing(self) -> None:
+    async def _ensure_shared(self) -> None:
         """Create a deleted shared claim again, as the pod would wait for it for ever."""
         now = asyncio.get_running_loop().time()
-        if not self._objects.standing or now < self._next_standing_check:
+        if not self._objects.shared or now < self._next_shared_check:
             return
-        self._next_standing_check = now + _STANDING_CHECK_SECONDS
+        self._next_shared_check = now + _SHARED_CHECK_SECONDS
         try:
-            await self._objects.ensure_standing(self.attempt.named_objects or ())
-        except StandingRefused as refusal:
+            await self._objects.ensure_shared(self.attempt.named_objects or ())
+        except SharedRefused as refusal:
             self.log.warning("Start ended, a shared object cannot be used: %s", refusal.detail)
             raise SpawnRefused(str(refusal), RefusalReason.CLUSTER, 503) from refusal
-        except (KubernetesError, StandingTerminating) as error:
+        except (KubernetesError, SharedTerminating) as error:
             self.log.warning("Could not check the objects that are shared with other servers, trying again: %s", error)
 
 

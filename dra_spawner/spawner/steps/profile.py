@@ -8,7 +8,7 @@ from dra_spawner.profiles import AdminAccessRefused, ProfileError, parse_device_
 from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS
 from dra_spawner.profiles.compiler.claims import DeviceClaim, SharedBy
 from dra_spawner.profiles.compiler.optional_devices import without_optional
-from dra_spawner.profiles.compiler.standing_claims import NotInGroup, is_for_groups, scope_of
+from dra_spawner.profiles.compiler.shared_claims import NotInGroup, is_for_groups, scope_of
 from dra_spawner.profiles.syntax.templates import VARIABLES, value_problem
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_profile, wrong_profile

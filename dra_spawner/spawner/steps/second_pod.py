@@ -95,7 +95,7 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
         )
     objects = attempt.objects
     # A shared claim stays on its node.
-    is_free = objects is not None and not any(each.object.plural == CLAIMS for each in objects.standing.values())
+    is_free = objects is not None and not any(each.object.plural == CLAIMS for each in objects.shared.values())
     servers = [each for each in spawner.pod_reflector.pods.values() if each["metadata"]["name"] != spawner.pod_name]
     elsewhere = is_free and await fits_elsewhere(spawner.devices, attempt.plan.specs, pod, servers, _can_be_preempted)
     PODS_RECREATED.labels(failure.kind.value).inc()

@@ -97,7 +97,7 @@ app.kubernetes.io/component: service
         object.metadata.?finalizers.orValue([]) == oldObject.metadata.?finalizers.orValue([])
 {{- end -}}
 
-{{- /* The ConfigMap with what people set by the API. */ -}}
+{{- /* The ConfigMap with overrides by the API. */ -}}
 {{- define "dra-spawner.settingsName" -}}
 {{ printf "%s-settings" (include "dra-spawner.fullname" .) }}
 {{- end -}}
@@ -174,7 +174,7 @@ hub:
         "custom:dra-spawner:read":
           description: See who uses which device, and what was decided about them
         "custom:dra-spawner:operate":
-          description: Steer placeholders and nodes for a time
+          description: Override what placeholders and nodes do, for a time
           subscopes: ["custom:dra-spawner:read"]
         "custom:dra-spawner:admin":
           description: Change everything that the dra-spawner service can change

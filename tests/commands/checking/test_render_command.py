@@ -16,7 +16,7 @@ from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.profiles import json_schema
 from dra_spawner.profiles.profiles_schema import profiles_schema
 from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES
-from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
+from dra_spawner.spawner.objects.api_objects import SHARED_LABELS
 from tests.all_of_them import all_of_them
 
 SIZES = {
@@ -259,7 +259,7 @@ def test_shared_claims_are_as_their_first_user_makes_them(tmp_path, capsys):
     assert main(["render", str(path), "--user", "ada"]) == 0
     claim, pod = documents(capsys.readouterr().out)
     assert claim["kind"] == "ResourceClaim"
-    assert claim["metadata"]["labels"] | STANDING_LABELS == claim["metadata"]["labels"]
+    assert claim["metadata"]["labels"] | SHARED_LABELS == claim["metadata"]["labels"]
     annotations = claim["metadata"]["annotations"]
     assert (annotations[names.KEEP_SECONDS], names.DIGEST in annotations) == ("28800", True)
     assert not [name for name in annotations if name.startswith(names.START_PREFIX)]

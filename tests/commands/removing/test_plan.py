@@ -29,7 +29,7 @@ CONFIG_MAPS = ApiKind("v1", "configmaps", "ConfigMap")
 OURS = {names.MANAGED_BY: names.MANAGER}
 WARM = {**OURS, names.COMPONENT: names.PLACEHOLDER, names.SHAPE: "s"}
 MADE = {**OURS, names.PART: "device-claim"}
-STANDING = {**OURS, names.PART: "standing"}
+SHARED = {**OURS, names.PART: "standing"}
 
 
 def found(
@@ -128,7 +128,7 @@ def test_a_consumer_that_no_controller_knows_is_taken_off_whether_the_claim_goes
 
 def test_a_claim_that_something_else_uses_stays():
     other = ClaimConsumer("example.com", "jobs", "job", "u")
-    plan = decide(found(CLAIMS, "a", STANDING, consumers=(other,)))
+    plan = decide(found(CLAIMS, "a", SHARED, consumers=(other,)))
     assert left(plan) == {"a": "jobs job uses it"}
 
 
@@ -152,12 +152,12 @@ def test_objects_of_a_start(kind: ApiKind):
 
 def test_a_shared_object_goes_only_unchanged():
     """A start writes an annotation on a shared object before it uses the object."""
-    plan = decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": EARLIER}))
+    plan = decide(found(CLAIMS, "x", SHARED, {names.START_PREFIX + "1": EARLIER}))
     assert [(each.object.name, each.only_unchanged) for each in plan.removals] == [("x", True)]
-    assert left(decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": LATER})))
+    assert left(decide(found(CLAIMS, "x", SHARED, {names.START_PREFIX + "1": LATER})))
     pods = tuple(pod(f"jupyter-{number}", start=str(number)) for number in range(5))
     annotations = {names.START_PREFIX + str(number): EARLIER for number in range(5)}
-    reason = left(decide(found(CONFIG_MAPS, "x", STANDING, annotations), pods=pods))["x"]
+    reason = left(decide(found(CONFIG_MAPS, "x", SHARED, annotations), pods=pods))["x"]
     assert reason == "ns/jupyter-0, ns/jupyter-1, ns/jupyter-2 and 2 more use it"
 
 
@@ -179,7 +179,7 @@ def test_an_object_that_only_looks_like_ours_is_left_and_reported():
 @all_of_them("text", ["", "soon", "2030-01-01T13:00:00", "9" * 400])
 def test_times_that_make_no_sense_keep_nothing(text: str):
     annotations = {names.START_ENDS: text, names.START_PREFIX + "1": text}
-    claim = found(CLAIMS, "x", {**STANDING, names.RESERVED_FOR: "y", names.RESERVED_UNTIL: text}, annotations)
+    claim = found(CLAIMS, "x", {**SHARED, names.RESERVED_FOR: "y", names.RESERVED_UNTIL: text}, annotations)
     assert removed(decide(claim)) == {"x"}
 
 

@@ -20,7 +20,7 @@ from dra_spawner.kube.client.api import resource_path
 from dra_spawner.profiles.compiler.vlan_policy import OwnerKind, VlanPolicy
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.objects.api_objects import COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
-from dra_spawner.spawner.objects.standing_objects import StandingObject
+from dra_spawner.spawner.objects.shared_objects import SharedObject
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
@@ -99,7 +99,7 @@ async def start_that_died(cluster: ClusterUnderTest, now: datetime) -> None:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": name, "labels": labels}}
 
     own = ApiObject("configmaps", config_map("jupyter-dead-settings-0000", **COMPANION_LABELS))
-    shared = StandingObject(ApiObject("configmaps", config_map("vlan-42")), "d", keep_seconds=None)
+    shared = SharedObject(ApiObject("configmaps", config_map("vlan-42")), "d", keep_seconds=None)
     start = StartObjects(
         cluster.admin,
         cluster.namespace,
@@ -107,7 +107,7 @@ async def start_that_died(cluster: ClusterUnderTest, now: datetime) -> None:
         now + timedelta(minutes=5),
         {"gpu": template},
         [own],
-        {"team": StandingObject(ApiObject("resourceclaims", claim), "d"), "vlan": shared},
+        {"team": SharedObject(ApiObject("resourceclaims", claim), "d"), "vlan": shared},
     )
     await start.ensure({template["metadata"]["name"], claim["metadata"]["name"]})
     leases = VlanLeases(cluster.admin, cluster.namespace, cluster.namespace)

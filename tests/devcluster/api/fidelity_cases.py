@@ -263,23 +263,23 @@ _VOLUMES = [
     {"name": "s", "secret": {"secretName": "x"}},
     {"name": "e", "emptyDir": {}},
 ]
-_STANDING = {"name": "a", "resourceClaimName": "x"}
+_SHARED = {"name": "a", "resourceClaimName": "x"}
 
 # metadata and spec of a Pod
 PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plain": ({}, {}),
-    "claim": ({}, {"resourceClaims": [_STANDING], **claims({"name": "a"})}),
-    "claim-request": ({}, {"resourceClaims": [_STANDING], **claims({"name": "a", "request": "r"})}),
-    "claim-twice": ({}, {"resourceClaims": [_STANDING, _STANDING]}),
+    "claim": ({}, {"resourceClaims": [_SHARED], **claims({"name": "a"})}),
+    "claim-request": ({}, {"resourceClaims": [_SHARED], **claims({"name": "a", "request": "r"})}),
+    "claim-twice": ({}, {"resourceClaims": [_SHARED, _SHARED]}),
     "claim-no-source": ({}, {"resourceClaims": [{"name": "a"}]}),
-    "claim-two-sources": ({}, {"resourceClaims": [{**_STANDING, "resourceClaimTemplateName": "y"}]}),
+    "claim-two-sources": ({}, {"resourceClaims": [{**_SHARED, "resourceClaimTemplateName": "y"}]}),
     "claim-bad-names": ({}, {"resourceClaims": [{"name": "A", "resourceClaimName": "X_"}]}),
     "claim-no-name": ({}, {"resourceClaims": [{"resourceClaimTemplateName": "X_"}]}),
     "container-claims-unknown": ({}, claims({"name": "a"}, {"name": ""}, {"name": "a"})),
-    "container-claims-other": ({}, {"resourceClaims": [_STANDING], **claims({"name": "b"})}),
+    "container-claims-other": ({}, {"resourceClaims": [_SHARED], **claims({"name": "b"})}),
     "container-claims-twice": (
         {},
-        {"resourceClaims": [_STANDING], **claims({"name": "a", "request": "R"}, {"name": "a"})},
+        {"resourceClaims": [_SHARED], **claims({"name": "a", "request": "R"}, {"name": "a"})},
     ),
     "no-containers": ({}, {"containers": []}),
     "bad-containers": ({}, {"containers": [{"image": "i"}, {"name": "A"}, {"name": "d"}, container("d")]}),

@@ -50,7 +50,7 @@ class Cluster:
         self.store.modify(RESOURCECLAIMS, NAMESPACE, name, allocate, "status")
         self.controller.settle()
 
-    def standing(self, *pods):
+    def shared(self, *pods):
         """A claim that is allocated, and pods on a node that are its consumers."""
         self.create(RESOURCECLAIMS, claim("standing"))
         for name in pods:
@@ -198,7 +198,7 @@ def test_pod_that_needs_no_claim_gets_none(cluster):
 
 @pytest.mark.parametrize("end", ["deleted", "Succeeded", "Failed", "replaced"])
 def test_last_consumer_frees_the_devices(cluster, end):
-    cluster.standing("user")
+    cluster.shared("user")
     if end in ("deleted", "replaced"):
         cluster.store.delete(PODS, NAMESPACE, "user", grace_period_seconds=0)
         if end == "replaced":
@@ -212,7 +212,7 @@ def test_last_consumer_frees_the_devices(cluster, end):
 
 
 def test_other_consumers_keep_the_devices(cluster):
-    cluster.standing("one", "two")
+    cluster.shared("one", "two")
     cluster.delete(PODS, "one", grace_period_seconds=0)
     left = cluster.claim("standing")
     assert [consumer["name"] for consumer in left["status"]["reservedFor"]] == ["two"]
@@ -221,12 +221,12 @@ def test_other_consumers_keep_the_devices(cluster):
 
 
 def test_claim_that_nobody_ever_used_stays_allocated(cluster):
-    cluster.standing()
+    cluster.shared()
     assert cluster.claim("standing")["status"]["allocation"] == ALLOCATION
 
 
 def test_unknown_consumers_are_left_alone(cluster):
-    cluster.standing()
+    cluster.shared()
     consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "1"}
     change = {"reservedFor": [consumer]}
     cluster.store.modify(RESOURCECLAIMS, NAMESPACE, "standing", lambda obj: obj["status"].update(change), "status")
@@ -235,7 +235,7 @@ def test_unknown_consumers_are_left_alone(cluster):
 
 
 def test_deleted_claim_waits_for_its_consumer(cluster):
-    cluster.standing("user")
+    cluster.shared("user")
     cluster.delete(RESOURCECLAIMS, "standing")
     assert cluster.claim("standing")["metadata"]["deletionTimestamp"]
     cluster.delete(PODS, "user", grace_period_seconds=0)
@@ -243,7 +243,7 @@ def test_deleted_claim_waits_for_its_consumer(cluster):
 
 
 def test_deleted_claim_without_consumer_disappears_at_once(cluster):
-    cluster.standing()
+    cluster.shared()
     cluster.delete(RESOURCECLAIMS, "standing")
     assert cluster.claims() == []
 
@@ -268,7 +268,7 @@ def test_claim_of_a_deleted_pod_is_deleted_with_the_pod(cluster):
 
 
 def test_pod_bound_past_the_scheduler_becomes_a_consumer(cluster):
-    cluster.standing("first")
+    cluster.shared("first")
     cluster.create(PODS, pod("second", claim="standing", nodeName="n"))
     cluster.create(PODS, pod("waiting", claim="standing"))
     consumers = [consumer["name"] for consumer in cluster.claim("standing")["status"]["reservedFor"]]

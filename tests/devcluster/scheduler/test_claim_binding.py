@@ -87,7 +87,7 @@ def test_claim_of_another_pod_is_not_used(cluster):
     assert cluster.claim("foreign")["status"] == {}
 
 
-def test_standing_claim_stays_allocated_for_the_next_pod(cluster):
+def test_shared_claim_stays_allocated_for_the_next_pod(cluster):
     """The second pod comes while the first one is there: the claim is never given back."""
     cluster.add_node("a", whole("gpu-0"), whole("gpu-1"))
     cluster.create(RESOURCECLAIMS, claim("standing"))
@@ -153,6 +153,6 @@ def test_reservation_the_api_refuses_fails_the_attempt(cluster):
     cluster.create(PODS, pod("user", claim="standing"))
     status, reason, message = cluster.condition("user")
     assert (status, reason) == ("False", "SchedulerError")
-    assert message.startswith('running PreBind plugin "DynamicResources": add reservation to claim default/standing: ')
+    assert message.startswith('running PreBind plugin "DynamicResources": add reservation to claim default/shared: ')
     assert "must have at most 256 items" in message
     assert cluster.place("user") is None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_spawner.dra.allocation.cause_text import DEVICE_CAUSES, RefusalKind
 from dra_spawner.dra.allocation.explanation import Assessment, assess
-from dra_spawner.dra.allocation.refusal_text import DEVICE_CAUSES, RefusalKind
 from tests.dra.builders import DRIVER, device_json
 
 CLASS = {"metadata": {"name": "gpu"}, "spec": {}}

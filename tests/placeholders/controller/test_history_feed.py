@@ -17,7 +17,7 @@ from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.records.decision_words import REFUSAL
+from dra_spawner.placeholders.controller.records.decision_text import REFUSAL
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
 from dra_spawner.simulator.model.claims import ObjectKey

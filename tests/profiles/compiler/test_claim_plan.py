@@ -8,7 +8,7 @@ from dra_spawner.dra.cel import CelDevice, compile_selector
 from dra_spawner.profiles import compile_device_claims, template_manifest
 from dra_spawner.profiles.compiler.claim_plan import product_selector
 from dra_spawner.profiles.compiler.claims import SharedBy
-from dra_spawner.profiles.compiler.standing_claims import NotInGroup, Scope, scope_of, standing_claim_manifest
+from dra_spawner.profiles.compiler.shared_claims import NotInGroup, Scope, scope_of, shared_claim_manifest
 from tests.all_of_them import all_of_them
 from tests.presence import present
 
@@ -306,8 +306,8 @@ def shared(**sharing):
     return claim
 
 
-def standing_name(claim, scope):
-    return standing_claim_manifest(claim, scope, slug="s", labels={}, annotations={})["metadata"]["name"]
+def shared_name(claim, scope):
+    return shared_claim_manifest(claim, scope, slug="s", labels={}, annotations={})["metadata"]["name"]
 
 
 def test_a_shared_claim_is_named_by_scope_name_and_shape():
@@ -316,9 +316,9 @@ def test_a_shared_claim_is_named_by_scope_name_and_shape():
     same = shared(by="user", keep="10m")
     (other,) = compile_device_claims({"gpu": {**GPU, "count": 2, "shared": {"by": "user"}}}).claims
     (renamed,) = compile_device_claims({"gpu2": {**GPU, "shared": {"by": "user"}}}).claims
-    names = [standing_name(claim, Scope(SharedBy.GROUP, "ada")), standing_name(other, ada), standing_name(renamed, ada)]
-    assert standing_name(claim, ada) == standing_name(same, ada)
-    assert len({*names, standing_name(claim, ada)}) == 4
+    names = [shared_name(claim, Scope(SharedBy.GROUP, "ada")), shared_name(other, ada), shared_name(renamed, ada)]
+    assert shared_name(claim, ada) == shared_name(same, ada)
+    assert len({*names, shared_name(claim, ada)}) == 4
     assert claim.pod_entry("made") == {"name": "gpu", "resourceClaimName": "made"}
 
 

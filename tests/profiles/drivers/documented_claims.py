@@ -29,7 +29,7 @@ class DocumentedClaim:
         The same with words of the language instead of CEL, where words exist.
     specs
         Claim -> ``devices`` of the ResourceClaimSpec that the documentation shows; empty where it shows none of its own.
-    standing
+    shared
         Object that exists before the server starts.
     containers
         Container -> ``resources.claims``, where the example is about that.
@@ -45,7 +45,7 @@ class DocumentedClaim:
     device_claims: Json
     words: Json | None = None
     specs: Mapping[str, Json] = field(default_factory=dict)
-    standing: Json | None = None
+    shared: Json | None = None
     containers: Mapping[str, list[Json]] | None = None
     bed: str = ""
     devices: Mapping[str, list[str]] | None = None
@@ -60,14 +60,14 @@ def _read(name: str, entry: Json) -> DocumentedClaim:
         entry["specs"] = {claim: entry.pop("spec")}
     if entry.get("devices") == "none":
         del entry["devices"]
-    if "standing" in entry:
-        standing = entry["standing"]
-        spec: Json = {"devices": standing["spec"]}
-        entry["standing"] = {
+    if "shared" in entry:
+        shared = entry["shared"]
+        spec: Json = {"devices": shared["spec"]}
+        entry["shared"] = {
             "apiVersion": RESOURCE_API,
-            "kind": standing["kind"],
-            "metadata": {"name": standing["name"]},
-            "spec": {"spec": spec} if standing["kind"] == "ResourceClaimTemplate" else spec,
+            "kind": shared["kind"],
+            "metadata": {"name": shared["name"]},
+            "spec": {"spec": spec} if shared["kind"] == "ResourceClaimTemplate" else spec,
         }
     for key in ("findings", "findings_offline"):
         entry[key] = tuple(entry.get(key, ()))

@@ -45,7 +45,7 @@ def test_a_documented_claim_compiles_to_the_documented_spec(documented: Document
 
 def test_every_example_has_a_spec_or_is_about_its_allocation():
     for documented in DOCUMENTED.values():
-        assert documented.specs or documented.standing or documented.bed or documented.findings, documented.name
+        assert documented.specs or documented.shared or documented.bed or documented.findings, documented.name
     assert len(DOCUMENTED) >= 100
 
 

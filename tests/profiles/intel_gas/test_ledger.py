@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.profiles.intel_gas.choosing import choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
+from dra_spawner.profiles.intel_gas.gas_language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.labels import node_gpus
-from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import CardAssignment, CardUse, ContainerCards, Ledger, Need
 from dra_spawner.profiles.intel_gas.names import CardPolicy, GpuResource
 from dra_spawner.profiles.intel_gas.pod_changes import changes_with_cards

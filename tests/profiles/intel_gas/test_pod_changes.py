@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.profiles.intel_gas import changes_for_gas, changes_with_cards, choose, parse_intel_gas, plain_changes
+from dra_spawner.profiles.intel_gas.gas_language import GpuRequest
 from dra_spawner.profiles.intel_gas.labels import node_gpus
-from dra_spawner.profiles.intel_gas.language import GpuRequest
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
 from tests.profiles.intel_gas.plugin import Plugin

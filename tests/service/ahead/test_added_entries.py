@@ -47,7 +47,7 @@ async def leader(cluster: ClusterUnderTest) -> AsyncIterator[ScaleAheadControlle
     api: KubernetesApi = cluster.admin
     settings = ControllerSettings(cluster.namespace, {"gpu-slice": ReplicaRange(1, 9)})
     async with ScaleAheadController(api, ClusterWatch(api), DecisionLog(), settings, now=lambda: NOW) as found:
-        await found.operators.wait_synced()
+        await found.overrides.wait_synced()
         yield found
 
 

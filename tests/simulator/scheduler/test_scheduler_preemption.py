@@ -56,7 +56,7 @@ def test_no_device_is_freed_by_preemption():
 
 
 def test_a_claim_is_handed_over():
-    # The user's pod names the placeholder's standing claim, which keeps its device although a better one is free.
+    # The user's pod names the placeholder's shared claim, which keeps its device although a better one is free.
     snapshot = cluster(WARM, make_slice("n1", [device_json("d0"), device_json("d1")], pool="n1", nodeName="n1"))
     reference = [{"name": "gpu", "resourceClaimName": "warm"}]
     snapshot.place(pod("first", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}]))

@@ -170,12 +170,12 @@ def test_allocated_claims_bind_to_their_node():
     },
 )
 def test_idle_claim_elsewhere_is_given_back(reserved_for, freed):
-    standing = claim(on="gone", reserved_for=reserved_for)
-    tried = attempt(cluster(state("a")), pod(), standing)
+    shared = claim(on="gone", reserved_for=reserved_for)
+    tried = attempt(cluster(state("a")), pod(), shared)
     refusal = refused(tried)
     assert "1 resourceclaim not available on the node" in refusal.message()
     resolution = resolve(tried, refusal, first)
-    assert (resolution.deallocate is standing) is freed
+    assert (resolution.deallocate is shared) is freed
     words = "deallocation of ResourceClaim completed, " if freed else ""
     assert resolution.message.startswith(f"{words}preemption: ")
 
@@ -271,9 +271,9 @@ def test_preemption_never_frees_devices():
 
 def test_handover_preempts_the_holder_for_cpu():
     """A pod that names the holder's own claim preempts the holder."""
-    standing = claim(on="a", reserved_for=("holder",))
-    view = cluster(state("a", lower("holder", "4")), state("b"), slices=[gpus("a", "gpu-0")], claims=[standing])
-    assert names(cleared(attempt(view, VIP, standing))) == ("a", ["holder"])
+    shared = claim(on="a", reserved_for=("holder",))
+    view = cluster(state("a", lower("holder", "4")), state("b"), slices=[gpus("a", "gpu-0")], claims=[shared])
+    assert names(cleared(attempt(view, VIP, shared))) == ("a", ["holder"])
 
 
 def test_nominated_node_comes_first():

@@ -1,6 +1,6 @@
 """The words for a server's devices."""
 
-from dra_spawner.spawner.devices.held import HeldDevice, claim_names, devices_in, place_words
+from dra_spawner.spawner.devices.held import HeldDevice, claim_names, devices_in, place_text
 from tests.all_of_them import all_of_them
 
 
@@ -33,11 +33,11 @@ TWO_CAPACITIES = {"example.com/bandwidth": "1G", "memory": "no amount"}
     },
 )
 def test_place(devices, words):
-    assert place_words(devices, "node-2") == words
+    assert place_text(devices, "node-2") == words
 
 
 def test_a_warm_claim_is_called_warm():
-    assert place_words([HeldDevice("gpu-3", "node-2")], "node-2", warm=True) == "gpu-3 on node-2, warm"
+    assert place_text([HeldDevice("gpu-3", "node-2")], "node-2", warm=True) == "gpu-3 on node-2, warm"
 
 
 def test_only_requested_amounts_are_shown():

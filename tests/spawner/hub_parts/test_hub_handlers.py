@@ -8,9 +8,9 @@ import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application, HTTPError
 
-from dra_spawner.spawner.availability.handler import AvailabilityHandler
+from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
-from dra_spawner.spawner.my_devices.handler import DevicesHandler
+from dra_spawner.spawner.my_devices.my_devices_handler import DevicesHandler
 from tests.all_of_them import all_of_them
 
 

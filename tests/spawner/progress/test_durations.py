@@ -1,11 +1,11 @@
 """Durations as users read them, and the part of a start for cleaning up."""
 
-from dra_spawner.spawner.progress.durations import clean_up_seconds, in_words, kubespawner_may_give_up, so_far
+from dra_spawner.spawner.progress.durations import clean_up_seconds, duration_text, kubespawner_may_give_up, so_far
 
 
 def test_a_duration():
     words = {6: "6 seconds", 119: "119 seconds", 120: "2 min", 600: "10 min", 3600: "60 min"}
-    assert {seconds: in_words(seconds) for seconds in words} == words
+    assert {seconds: duration_text(seconds) for seconds in words} == words
 
 
 def test_a_duration_so_far():

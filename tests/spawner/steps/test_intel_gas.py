@@ -10,7 +10,7 @@ import yaml
 from kubernetes_asyncio.client import ApiClient, V1Container, V1NodeSelectorTerm, V1ResourceRequirements
 
 from dra_spawner.profiles.intel_gas import ChosenCards, parse_intel_gas
-from dra_spawner.profiles.intel_gas.language import INTEL_GAS_KEYS
+from dra_spawner.profiles.intel_gas.gas_language import INTEL_GAS_KEYS
 from dra_spawner.profiles.intel_gas.ledger import ContainerCards
 from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards
 from dra_spawner.spawner.hub_parts.hub_wide import forget_hub

@@ -17,7 +17,7 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.kube.leader import NotLeading
-from dra_spawner.placeholders.controller.records.decision_words import KINDS_OF_DECISIONS, decision_of
+from dra_spawner.placeholders.controller.records.decision_text import KINDS_OF_DECISIONS, decision_of
 from dra_spawner.placeholders.controller.round.backoff import Backoff
 from dra_spawner.placeholders.controller.round.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.round.executor import ActionExecutor, PlaceholderChanged, ReservationLost

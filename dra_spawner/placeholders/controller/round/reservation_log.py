@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller.records.decision_words import REFUSAL
+from dra_spawner.placeholders.controller.records.decision_text import REFUSAL
 from dra_spawner.placeholders.controller.round.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.targets.shapes import Shape

@@ -9,7 +9,7 @@ from operator import methodcaller
 from typing import Final
 
 from dra_spawner.kube.leader import NotLeading
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore, SettingsUnavailable
+from dra_spawner.placeholders.controller.sources.override_store import OverrideStore, OverridesUnavailable
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.orders import is_order_done
 
@@ -18,7 +18,7 @@ __all__ = ["forget_done_orders"]
 _LOOK_SECONDS: Final = 2.0
 
 
-async def forget_done_orders(store: SettingsStore, view: Callable[[], View], may_act: Callable[[], None]) -> None:
+async def forget_done_orders(store: OverrideStore, view: Callable[[], View], may_act: Callable[[], None]) -> None:
     """Remove orders from the cluster when they are done, until cancelled; of a write that fails, at the next look.
 
     Parameters
@@ -34,6 +34,6 @@ async def forget_done_orders(store: SettingsStore, view: Callable[[], View], may
         present = view()
         done = [each for each in orders if is_order_done(present, each.order)]
         if done:
-            with contextlib.suppress(NotLeading, SettingsUnavailable):  # the store logs why
+            with contextlib.suppress(NotLeading, OverridesUnavailable):  # the store logs why
                 may_act()
                 await store.change(methodcaller("without_orders", done))

@@ -33,7 +33,7 @@ class ControllerSettings:
     shapes_config_map
         Name of the ConfigMap with the published shapes.
     settings_config_map
-        Name of the ConfigMap with what people set by the API.
+        Name of the ConfigMap with overrides by the API.
     max_nodes
         The most nodes that there may be, by kind of node.
     has_autoscaler

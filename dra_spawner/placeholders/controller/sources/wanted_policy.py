@@ -1,4 +1,4 @@
-"""The policy that follows from the settings, the published shapes, and what people set for a time."""
+"""The policy that follows from the settings, the published shapes, and overrides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from dra_spawner.common.log_once import LogOnce
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
-from dra_spawner.placeholders.planner.targets.operator_settings import OperatorSettings
+from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, policy_with
 
@@ -33,13 +33,13 @@ class PolicySources:
     published: PublishedShapes
     is_usable: bool
     has_devices: bool
-    operators: OperatorSettings
+    overrides: Overrides
 
     def is_same(self, other: PolicySources) -> bool:
         """Whether nothing has changed, without a look into the parts."""
         return (
             self.published is other.published
-            and self.operators is other.operators
+            and self.overrides is other.overrides
             and (self.is_usable, self.has_devices) == (other.is_usable, other.has_devices)
         )
 
@@ -79,12 +79,12 @@ class WantedPolicies:
     def _want(self, sources: PolicySources) -> WantedPolicy:
         published = sources.published
         shape_of = {name: each.id for name, each in published.shapes.items()}
-        base = sources.operators.applied_to(self._settings.policy, shape_of)
+        base = sources.overrides.applied_to(self._settings.policy, shape_of)
         if not self._settings.replicas:
             return WantedPolicy(replace(base, shapes={}, replicas={}), names=_names(published, {}))
         if not sources.is_usable:
             return WantedPolicy(replace(base, shapes={}, replicas={}, is_complete=False))
-        replicas = {**self._settings.replicas, **sources.operators.replicas}
+        replicas = {**self._settings.replicas, **sources.overrides.replicas}
         policy, problems = policy_with(base, published, replicas)
         by_choice = {
             choice: each

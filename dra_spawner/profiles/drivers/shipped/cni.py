@@ -12,8 +12,8 @@ from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
+from dra_spawner.profiles.drivers.driver_rules import CNI_ONE_INTERFACE
 from dra_spawner.profiles.drivers.parameters import TEXT, AnyJson, Field, Fields, Listed, Shape, has_variable
-from dra_spawner.profiles.drivers.rules import CNI_ONE_INTERFACE
 from dra_spawner.profiles.drivers.shipped.networks import INTERFACE_NAME
 from dra_spawner.profiles.drivers.vocabulary import KnownClass, ParameterKind
 from dra_spawner.profiles.findings import Finding

@@ -12,9 +12,9 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.names import PCI_BUS_ID, PCIE_ROOT
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
+from dra_spawner.profiles.drivers.driver_rules import NO_INTERFACE
 from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Field, Fields, Listed, Mapped
 from dra_spawner.profiles.drivers.published import own_attribute
-from dra_spawner.profiles.drivers.rules import NO_INTERFACE
 from dra_spawner.profiles.drivers.shipped.networks import ADDRESS, HARDWARE_ADDRESS, INTERFACE_NAME, PREFIX, family
 from dra_spawner.profiles.drivers.vocabulary import (
     KnownClass,

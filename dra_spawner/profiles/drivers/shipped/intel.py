@@ -15,9 +15,9 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
+from dra_spawner.profiles.drivers.driver_rules import MEMORY_AS_ZERO, MISSING_CAPABILITY
 from dra_spawner.profiles.drivers.pod_settings import has_capability
 from dra_spawner.profiles.drivers.published import Published
-from dra_spawner.profiles.drivers.rules import MEMORY_AS_ZERO, MISSING_CAPABILITY
 from dra_spawner.profiles.drivers.shares import takes_a_part
 from dra_spawner.profiles.drivers.vocabulary import (
     Enforcement,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
+from dra_spawner.profiles.drivers.driver_rules import COMPUTE_DOMAIN_CHANNEL
 from dra_spawner.profiles.drivers.parameters import Field, Fields
-from dra_spawner.profiles.drivers.rules import COMPUTE_DOMAIN_CHANNEL
 from dra_spawner.profiles.drivers.vocabulary import KnownClass, ParameterKind, PublishedAttribute, ValueKind
 from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.syntax.rules import one_of, text

@@ -8,9 +8,7 @@ from typing import Any
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
 from dra_spawner.profiles.drivers.driver import Driver, DriverRule, RuleInput
-from dra_spawner.profiles.drivers.pod_settings import may_run_as_another_than_root
-from dra_spawner.profiles.drivers.published import Published
-from dra_spawner.profiles.drivers.rules import (
+from dra_spawner.profiles.drivers.driver_rules import (
     DRIVER_GATE,
     MPS_BESIDE_OTHERS,
     MPS_NO_LIMIT,
@@ -19,6 +17,8 @@ from dra_spawner.profiles.drivers.rules import (
     TIME_SLICING_ON_MIG,
     VFIO_BESIDE_WEBHOOK,
 )
+from dra_spawner.profiles.drivers.pod_settings import may_run_as_another_than_root
+from dra_spawner.profiles.drivers.published import Published
 from dra_spawner.profiles.drivers.shares import is_shared, takes_a_part
 from dra_spawner.profiles.drivers.vocabulary import Enforcement, ShareEnforcement
 from dra_spawner.profiles.findings import Finding, Level

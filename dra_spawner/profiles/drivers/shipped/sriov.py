@@ -14,9 +14,9 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
+from dra_spawner.profiles.drivers.driver_rules import MISSING_ATTACHMENT_DEFINITION
 from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Fields, has_variable
 from dra_spawner.profiles.drivers.published import Published
-from dra_spawner.profiles.drivers.rules import MISSING_ATTACHMENT_DEFINITION
 from dra_spawner.profiles.drivers.shipped.networks import INTERFACE_NAME
 from dra_spawner.profiles.drivers.vocabulary import (
     Enforcement,

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from tornado.web import HTTPError
 
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsUnavailable
+from dra_spawner.placeholders.controller.sources.override_store import OverridesUnavailable
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
 from dra_spawner.service.ahead.added_entries import AddedEntries, AddedEntry, TooManyEntries
-from dra_spawner.service.http.api.setting_handlers import OperatorHandler
+from dra_spawner.service.http.api.override_handlers import OverrideHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.requests.json_body import json_value
 from dra_spawner.service.http.schemas.demand_schemas import CALENDAR_ENTRIES, CALENDAR_ENTRY, NEW_CALENDAR_ENTRY
@@ -22,7 +22,7 @@ __all__ = ["CalendarEntriesHandler", "CalendarEntryHandler", "entry_json"]
 _PUT: Final[Mapping[str, Any]] = {"problems": (404, 409), "precondition": True}
 
 
-class _EntriesHandler(OperatorHandler):
+class _EntriesHandler(OverrideHandler):
     """Base of both handlers."""
 
     @property
@@ -41,7 +41,7 @@ class _EntriesHandler(OperatorHandler):
             raise HTTPError(400, "%s.", "; ".join(map(str, error.problems))) from None
         except TooManyEntries:
             raise HTTPError(409, "There are too many entries. Delete old ones.") from None
-        except SettingsUnavailable as error:
+        except OverridesUnavailable as error:
             raise HTTPError(503, "%s", error) from None
 
     def check(self, present: AddedEntry | None) -> None:

@@ -13,7 +13,7 @@ from dra_spawner.profiles.drivers import DriverNotUsable
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.requests.authentication import ApiHandler, PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
-from dra_spawner.service.http.schemas.schema_words import choice, integer, items, moment, record, text
+from dra_spawner.service.http.schemas.schema_parts import choice, integer, items, moment, record, text
 
 __all__ = ["DOCTOR", "DoctorHandler", "DoctorPage"]
 

@@ -11,7 +11,7 @@ from tornado.iostream import StreamClosedError
 from dra_spawner.service.change_feed import TooManyStreams
 from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import EVENTS, Access, Query, endpoint
-from dra_spawner.service.http.schemas.schema_words import text
+from dra_spawner.service.http.schemas.schema_parts import text
 
 __all__ = ["EventsHandler"]
 

@@ -17,7 +17,7 @@ from dra_spawner.service.http.requests.authentication import ApiHandler, SecureH
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT, TEXT, Access, Query, endpoint
 from dra_spawner.service.http.requests.paging import write_token
 from dra_spawner.service.http.schemas.cluster_schemas import DECISIONS, LIVENESS, NODES, READINESS, STATUS
-from dra_spawner.service.http.schemas.schema_words import integer, text
+from dra_spawner.service.http.schemas.schema_parts import integer, text
 
 __all__ = [
     "DecisionsHandler",

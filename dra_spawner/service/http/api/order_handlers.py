@@ -12,13 +12,13 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.web import HTTPError
 
 from dra_spawner.kube.leader import NotLeading
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsUnavailable
+from dra_spawner.placeholders.controller.sources.override_store import OverridesUnavailable
 from dra_spawner.placeholders.planner.decisions.orders import RefusedOrder, UnknownPlaceholder
-from dra_spawner.service.http.api.setting_handlers import OperatorHandler
+from dra_spawner.service.http.api.override_handlers import OverrideHandler
 from dra_spawner.service.http.requests.endpoints import Access, Query, endpoint
 from dra_spawner.service.http.requests.guarded_handler import sentence_of
-from dra_spawner.service.http.schemas.operator_schemas import ORDER_TAKEN
-from dra_spawner.service.http.schemas.schema_words import text
+from dra_spawner.service.http.schemas.override_schemas import ORDER_TAKEN
+from dra_spawner.service.http.schemas.schema_parts import text
 
 __all__ = ["EvictionHandler", "ReleaseHandler", "ServerHandler"]
 
@@ -41,7 +41,7 @@ _REFUSALS: Final = {
 }
 
 
-class _PlaceholderOrderHandler(OperatorHandler):
+class _PlaceholderOrderHandler(OverrideHandler):
     """Base: the leader deletes the placeholder in its next round."""
 
     async def order(self, name: str, order: str) -> None:
@@ -52,7 +52,7 @@ class _PlaceholderOrderHandler(OperatorHandler):
             raise HTTPError(404, "There is no placeholder of this name.") from None
         except RefusedOrder as error:
             raise HTTPError(409, "%s", error) from None
-        except SettingsUnavailable as error:
+        except OverridesUnavailable as error:
             raise HTTPError(503, "%s", error) from None
         except NotLeading:
             raise HTTPError(503, "%s", self.context.not_managing_because()) from None
@@ -88,7 +88,7 @@ class ReleaseHandler(_PlaceholderOrderHandler):
         await self.order(name, "release")
 
 
-class ServerHandler(OperatorHandler):
+class ServerHandler(OverrideHandler):
     """``DELETE api/servers/<user>``: the hub stops a server, if the caller's own token may do that at the hub.
 
     The service has no such right itself, so that its token stops no server.

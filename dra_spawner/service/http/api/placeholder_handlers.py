@@ -25,7 +25,7 @@ from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, Query, endpoint
 from dra_spawner.service.http.schemas.placeholder_schemas import PLACEHOLDERS, PROFILES
-from dra_spawner.service.http.schemas.schema_words import text
+from dra_spawner.service.http.schemas.schema_parts import text
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod

@@ -7,7 +7,7 @@ from tornado.web import HTTPError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
-from dra_spawner.service.http.api.setting_handlers import OperatorHandler
+from dra_spawner.service.http.api.override_handlers import OverrideHandler
 from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.placeholder_schemas import RESUME_QUESTION, RESUMED
@@ -17,7 +17,7 @@ __all__ = ["ResumeHandler"]
 _LONGEST_NAME = 1_000
 
 
-class ResumeHandler(OperatorHandler):
+class ResumeHandler(OverrideHandler):
     """``POST api/placeholders/resume`` with ``{"profile"}``: create placeholders of a choice again.
 
     A standby answers 503 with the leader's name.

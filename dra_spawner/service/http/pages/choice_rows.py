@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_spawner.placeholders.lifecycle import PlaceholderState
-from dra_spawner.placeholders.planner.targets.operator_settings import SettingKind
+from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.api.forecast_handler import forecasts_json
+from dra_spawner.service.http.api.override_handlers import setting_json
 from dra_spawner.service.http.api.placeholder_handlers import limited_json, placeholders_json, profiles_json
-from dra_spawner.service.http.api.setting_handlers import setting_json
 from dra_spawner.service.http.requests.guarded_handler import etag_of
 
 __all__ = [
@@ -164,11 +164,11 @@ def bar_of(row: ChoiceRow) -> tuple[Sequence[BarPart], float]:
     return parts, round(_BAR_WIDTH * row.target / most, 2)
 
 
-def set_by_people(controller: ScaleAheadController) -> dict[tuple[SettingKind, str], SetByPeople]:
+def set_by_people(controller: ScaleAheadController) -> dict[tuple[OverrideKind, str], SetByPeople]:
     """Present settings by kind and name, with their ETags; empty if they are not known."""
-    if controller.operators.unknown_because:
+    if controller.overrides.unknown_because:
         return {}
-    found = {key: setting_json(each) for key, each in sorted(controller.operators.present.settings.items())}
+    found = {key: setting_json(each) for key, each in sorted(controller.overrides.present.settings.items())}
     return {key: SetByPeople(each, etag_of(each)) for key, each in found.items()}
 
 
@@ -194,7 +194,7 @@ async def choice_rows(context: ServiceContext) -> ChoiceRows:
         names = controller.names_of(group.shape)
         numbers, paused = (
             next((settings[kind, name] for name in names if (kind, name) in settings), None)
-            for kind in (SettingKind.PLACEHOLDERS, SettingKind.PAUSED)
+            for kind in (OverrideKind.PLACEHOLDERS, OverrideKind.PAUSED)
         )
         shown.update(names)
         rows[group.name] = ChoiceRow(
@@ -212,7 +212,7 @@ async def choice_rows(context: ServiceContext) -> ChoiceRows:
     return ChoiceRows(
         [rows[name] for name in choices if name in rows],
         [each for name, each in choices.items() if name not in shown],
-        next((each for (kind, _), each in settings.items() if kind is SettingKind.OBSERVING), None),
+        next((each for (kind, _), each in settings.items() if kind is OverrideKind.OBSERVING), None),
         rows,
     )
 

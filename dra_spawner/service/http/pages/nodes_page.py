@@ -12,7 +12,7 @@ from dra_spawner.service.figures.node_summaries import NodeSummary
 from dra_spawner.service.http.api.handlers import wait_estimates_json
 from dra_spawner.service.http.api.node_summary_handler import node_summaries, waiting_because
 from dra_spawner.service.http.api.pending_handlers import pending_json
-from dra_spawner.service.http.pages.page_words import span
+from dra_spawner.service.http.pages.page_text import span
 from dra_spawner.service.http.requests.authentication import PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 
@@ -83,7 +83,7 @@ class NodesPage(PageHandler):
             all_pending=len(pending),
             estimates=wait_estimates_json(self.context),
             span=span,
-            words_of_marks=_MARKS,
+            text_of_marks=_MARKS,
             meanings=_MARK_MEANINGS,
             kinds=_KINDS,
             described=_described,

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, datetime_of, minute_of
 from dra_spawner.scale_ahead.reports.svg_parts import add_line, add_rect, add_text, figure_ticks, svg_text, written
-from dra_spawner.service.http.pages.page_words import span
+from dra_spawner.service.http.pages.page_text import span
 from dra_spawner.service.http.pages.timeline_figures import TimelineFigures, TimelineStep
 
 __all__ = ["chart_svg"]
@@ -194,7 +194,7 @@ class _Chart:
             name = "entry impossible" if possible is False else "entry"
             box = add_rect(self._panels, left, y, max(right - left, 3), _LANE - 6, class_=name)
             box.set("rx", "3")
-            SubElement(box, "title").text = _entry_words(each, possible)
+            SubElement(box, "title").text = _entry_text(each, possible)
             if label.text:
                 add_text(self._panels, label.text, label.left, y + 12, class_="entry")
         if not shown:
@@ -212,13 +212,13 @@ class _Chart:
             left = self._x(step.begin)
             width = self._x(min(step.begin + self._found.minutes, self._found.end)) - left
             box = add_rect(self._root, left, _TITLE + _LANE, width, bottom - _TITLE - _LANE, class_="step")
-            SubElement(box, "title").text = "\n".join(_step_words(step, self._found.minutes))
+            SubElement(box, "title").text = "\n".join(_step_text(step, self._found.minutes))
 
 
 # --- words and numbers ------------------------------------------------------------------------------------------------
 
 
-def _step_words(step: TimelineStep, minutes: int) -> Iterable[str]:
+def _step_text(step: TimelineStep, minutes: int) -> Iterable[str]:
     yield f"{_day(step.begin)}, {_time(step.begin)} to {_time(step.begin + minutes)} UTC"
     if step.usual is not None:
         yield f"{step.usual:.1f} launches are usual then"
@@ -233,7 +233,7 @@ def _step_words(step: TimelineStep, minutes: int) -> Iterable[str]:
         yield f"placeholders: target {step.target}, warm {step.warm:.1f}{forecast}"
 
 
-def _entry_words(entry: Occurrence, possible: bool | None) -> str:
+def _entry_text(entry: Occurrence, possible: bool | None) -> str:
     can = {True: "all can start", False: "not all can start", None: "not rehearsed"}[possible]
     begins, ends = entry.begins.strftime("%a %H:%M"), entry.ends.strftime("%H:%M %Z")
     return f"{entry.name}: {entry.users} of {entry.profile}, {begins} to {ends}, {can}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
-from dra_spawner.service.http.pages.page_words import moment, span
-from dra_spawner.service.http.pages.steering_pages import SteeringPage
+from dra_spawner.service.http.pages.override_pages import OverridePage
+from dra_spawner.service.http.pages.page_text import moment, span
 from dra_spawner.service.http.pages.timeline_chart import chart_svg
 from dra_spawner.service.http.pages.timeline_figures import MAX_HOURS, read_timeline
 from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, Query, endpoint
 from dra_spawner.service.http.schemas.demand_schemas import TIMELINE
-from dra_spawner.service.http.schemas.schema_words import integer, text
+from dra_spawner.service.http.schemas.schema_parts import integer, text
 
 __all__ = ["TimelineHandler", "TimelinePage"]
 
@@ -42,7 +42,7 @@ class TimelineHandler(ApiHandler):
         self.write_json(found.json())
 
 
-class TimelinePage(SteeringPage):
+class TimelinePage(OverridePage):
     """``GET timeline``: the same as a picture and a table."""
 
     @endpoint("Page: the timeline.", Access.READ, media_type=HTML, is_page=True, query=_QUERY)

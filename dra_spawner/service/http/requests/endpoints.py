@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from dra_spawner.service.http.schemas.schema_words import Schema, integer, text
+from dra_spawner.service.http.schemas.schema_parts import Schema, integer, text
 
 __all__ = [
     "CONTINUE",

@@ -8,7 +8,7 @@ from dra_spawner import names
 from dra_spawner.kube.informers import InformerState
 from dra_spawner.service.context import Role
 from dra_spawner.service.figures.device_bars import HolderKind
-from dra_spawner.service.http.schemas.schema_words import (
+from dra_spawner.service.http.schemas.schema_parts import (
     Schema,
     choice,
     flag,

@@ -7,7 +7,7 @@ from typing import Final
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.service.http.schemas.cluster_schemas import paged
-from dra_spawner.service.http.schemas.schema_words import (
+from dra_spawner.service.http.schemas.schema_parts import (
     choice,
     either,
     flag,

@@ -9,7 +9,7 @@ from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.service.http.schemas.cluster_schemas import paged
-from dra_spawner.service.http.schemas.schema_words import (
+from dra_spawner.service.http.schemas.schema_parts import (
     choice,
     flag,
     integer,

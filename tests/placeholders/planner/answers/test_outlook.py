@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.dra.allocation.refusal_text import DEVICE_CAUSES, RefusalKind
+from dra_spawner.dra.allocation.cause_text import DEVICE_CAUSES, RefusalKind
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.cluster_limits import pending_uids
 from dra_spawner.placeholders.planner.answers.outlook import BusyServers, Outlook, Supply, find_outlook

@@ -69,7 +69,7 @@ def content_digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
-def standing_claim_manifest(
+def shared_claim_manifest(
     claim: PlannedClaim, scope: Scope, *, slug: str, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> JsonObject:
     """A ResourceClaim for all servers of a scope; its name is made of the scope, the claim's name and its content.

@@ -1,4 +1,4 @@
-"""Settings of people in a ConfigMap: followed by a watch, written by compare-and-swap."""
+"""Overrides in a ConfigMap: followed by a watch, written by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.client.versions import is_older
 from dra_spawner.kube.informer_task import InformerTask
 from dra_spawner.kube.informers import Informer, InformerSettings, Resource
-from dra_spawner.placeholders.planner.targets.operator_settings import OperatorSettings, read_settings, settings_data
+from dra_spawner.placeholders.planner.targets.overrides import Overrides, overrides_data, read_overrides
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["SettingsStore", "SettingsUnavailable"]
+__all__ = ["OverrideStore", "OverridesUnavailable"]
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 _TRIES: Final = 5
 
 
-class SettingsUnavailable(Exception):
+class OverridesUnavailable(Exception):
     """Raised where settings cannot be written; the message is a sentence."""
 
 
-class SettingsStore:
+class OverrideStore:
     """Follows the ConfigMap with the settings, and changes it.
 
     An asynchronous context manager: leaving it ends the informer. Every replica follows it, and may write it: the API
@@ -59,7 +59,7 @@ class SettingsStore:
         self._namespace = namespace
         self._now = now
         self._callbacks = [on_change]
-        self._present = OperatorSettings()
+        self._present = Overrides()
         self._version = ""
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
         self._informer = Informer(api, resource, self, settings=settings)
@@ -71,7 +71,7 @@ class SettingsStore:
         self._callbacks.append(callback)
 
     @property
-    def present(self) -> OperatorSettings:
+    def present(self) -> Overrides:
         """The settings in effect; the same object until something changes."""
         self._present = self._present.active(self._now())
         return self._present
@@ -89,7 +89,7 @@ class SettingsStore:
             return self.problem
         return self.problem or f"ConfigMap {self._name} was not read yet"
 
-    async def change(self, change: Callable[[OperatorSettings], OperatorSettings]) -> OperatorSettings:
+    async def change(self, change: Callable[[Overrides], Overrides]) -> Overrides:
         """Write changed settings.
 
         Parameters
@@ -99,12 +99,12 @@ class SettingsStore:
 
         Raises
         ------
-        SettingsUnavailable
+        OverridesUnavailable
         """
         try:
             for _ in range(_TRIES):
                 obj = await self._read()
-                changed = change(read_settings(obj).active(self._now()))
+                changed = change(read_overrides(obj).active(self._now()))
                 try:
                     self.put(await self._write(obj, changed))
                 except KubernetesError as error:
@@ -117,8 +117,8 @@ class SettingsStore:
             if error.status == 403 and not self._exists:
                 because = f"upgrade the chart dra-spawner, which has the ConfigMap {self._name}"
             log.warning("Settings cannot be written: error=%s", error)
-            raise SettingsUnavailable(f"Settings cannot be stored at present: {because}.") from None
-        raise SettingsUnavailable("Settings cannot be stored at present: others change them at the same time.")
+            raise OverridesUnavailable(f"Settings cannot be stored at present: {because}.") from None
+        raise OverridesUnavailable("Settings cannot be stored at present: others change them at the same time.")
 
     async def _read(self) -> JsonObject | None:
         try:
@@ -128,8 +128,8 @@ class SettingsStore:
                 return None
             raise
 
-    async def _write(self, obj: JsonObject | None, changed: OperatorSettings) -> JsonObject:
-        data = settings_data(changed)
+    async def _write(self, obj: JsonObject | None, changed: Overrides) -> JsonObject:
+        data = overrides_data(changed)
         if obj is not None:
             path = resource_path("v1", "configmaps", self._namespace, self._name)
             return await self._api.replace(path, {**obj, "data": {**(obj.get("data") or {}), **data}})
@@ -163,14 +163,14 @@ class SettingsStore:
             return
         self._version = version
         self._exists = True
-        self._take(read_settings(obj))
+        self._take(read_overrides(obj))
 
     def remove(self, key: ObjectKey) -> None:
         """Note that the ConfigMap is gone."""
         self._exists = False
-        self._take(OperatorSettings())
+        self._take(Overrides())
 
-    def _take(self, settings: OperatorSettings) -> None:
+    def _take(self, settings: Overrides) -> None:
         if settings != self._present:
             self._present = settings
             for each in self._callbacks:

@@ -1,4 +1,4 @@
-"""The pages from which placeholders are steered, of a real service behind a real hub, for readers and operators."""
+"""The pages with overrides of placeholders, of a real service behind a real hub, for readers and operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from dra_spawner.kube.client.api import KubernetesError
 from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until, serious_findings
-from tests.browser.steering_hub import HOSTILE, steering_hub
+from tests.browser.override_hub import HOSTILE, override_hub
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import PROFILE, Hub
 from tests.polling import eventually
@@ -55,7 +55,7 @@ def row_of(page: Page, choice: str) -> Locator:
 
 
 async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
-    async with steering_hub(embedded_cluster) as hub, chromium() as browser:
+    async with override_hub(embedded_cluster) as hub, chromium() as browser:
         page, errors = await watched(browser, hub, "watcher")
         await opened(page, hub, "placeholders")
         await row_of(page, "gpu-slice").get_by_text("target 2, running 2").wait_for()
@@ -64,7 +64,7 @@ async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
             assert await page.locator("[data-action-kind], dialog").count() == 0, "a reader has no actions"
             assert await page.locator("img[src=x]").count() == 0
         assert errors == []
-        await steer_by_keyboard(hub, browser)
+        await override_by_keyboard(hub, browser)
         await release(hub, browser)
         await try_again(hub, browser)
         await announce_users(hub, browser)
@@ -73,7 +73,7 @@ async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
         await read_reports(hub, browser)
 
 
-async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
+async def override_by_keyboard(hub: Hub, browser: Browser) -> None:
     """An operator sets numbers with the keyboard alone, and the row and the focus follow."""
     page, errors = await watched(browser, hub, "operator")
     await opened(page, hub, "placeholders")
@@ -90,7 +90,7 @@ async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
     await page.keyboard.type("4")
     await page.keyboard.press("Enter")
     await dialog.get_by_role("alert").get_by_text("min: found 9; allowed: at most max, which is 4.").wait_for()
-    await picture(page, "steering-dialog-problem")
+    await picture(page, "overrides-dialog-problem")
     await dialog.get_by_label("Fewest").fill("3")
     await dialog.get_by_label("For how long").select_option("date")
     await dialog.get_by_role("textbox", name="Until").fill("2000-01-01T10:00")
@@ -117,7 +117,7 @@ async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
     await row.get_by_role("button", name="Evict").first.click()
     await dialog.get_by_role("button", name="Evict").click()
     await row.get_by_text("target 3, running 2").wait_for()
-    await assert_easy_to_use(page, "steering-placeholders")
+    await assert_easy_to_use(page, "overrides-placeholders")
     await row.get_by_role("button", name="End setting").click()
     await dialog.get_by_role("button", name="Return").click()
     await dialog.wait_for(state="hidden")
@@ -126,7 +126,7 @@ async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
     await page.get_by_label("Search").fill("user operator")
     await page.get_by_role("button", name="Show").click()
     await page.get_by_role("cell", name="user operator evicted it").first.wait_for()
-    await assert_easy_to_use(page, "steering-decisions")
+    await assert_easy_to_use(page, "overrides-decisions")
     assert [each for each in errors if REFUSED not in each] == []
 
 
@@ -177,7 +177,7 @@ async def try_again(hub: Hub, browser: Browser) -> None:
     await eventually(has_given_up, "no more placeholders are created", pause_seconds=0.2)
     await row.get_by_text("limited").wait_for()
     await row.get_by_text("no more are created until an operator says: try again").wait_for()
-    await assert_easy_to_use(page, "steering-limited")
+    await assert_easy_to_use(page, "overrides-limited")
     await button.click()
     await dialog.get_by_text("Mend the cause first.").wait_for()
     await dialog.get_by_role("button", name="Try again").click()
@@ -197,13 +197,13 @@ async def announce_users(hub: Hub, browser: Browser) -> None:
     await dialog.get_by_label("Users").fill("500")
     await dialog.get_by_role("button", name="Can they start?").click()
     await dialog.get_by_text("No: 480 of 500 users cannot start").wait_for()
-    await picture(page, "steering-dialog-entry")
+    await picture(page, "overrides-dialog-entry")
     await dialog.get_by_label("Users").fill("5")
     await dialog.get_by_role("button", name="Can they start?").click()
     await dialog.get_by_text("Yes: 5 users can start").wait_for()
     await dialog.get_by_role("button", name="Add the entry").click()
     await page.get_by_role("button", name="Delete Physics lab").wait_for()
-    await assert_easy_to_use(page, "steering-calendar")
+    await assert_easy_to_use(page, "overrides-calendar")
     await opened(page, hub, "timeline")
     await page.get_by_text("Figures as a table").click()
     table = page.get_by_role("region", name="Figures of the timeline")
@@ -213,13 +213,13 @@ async def announce_users(hub: Hub, browser: Browser) -> None:
     assert await page.locator(".for-wide .launches").count() > 5
     assert await page.locator(".for-wide .entry title").all_text_contents() != []
     await page.get_by_text("Figures as a table").click()
-    await assert_easy_to_use(page, "steering-timeline")
+    await assert_easy_to_use(page, "overrides-timeline")
     await opened(page, hub, "what-if")
     await page.get_by_label("More users").fill("40")
     await page.get_by_label("Node lost").select_option("node-a")
     await page.get_by_role("button", name="Ask").click()
     await page.get_by_role("status").get_by_text("of 40 more users of gpu-slice can start").wait_for()
-    await assert_easy_to_use(page, "steering-what-if")
+    await assert_easy_to_use(page, "overrides-what-if")
     await opened(page, hub, "calendar")
     await page.get_by_role("button", name="Delete Physics lab").click()
     await dialog.get_by_text("No placeholders are prepared for its users any more").wait_for()
@@ -239,7 +239,7 @@ async def observe(hub: Hub, browser: Browser) -> None:
     await page.get_by_text("The service only observes:").wait_for()
     await opened(page, hub, "audit")
     await page.get_by_role("cell", name="try again").wait_for()
-    await assert_easy_to_use(page, "steering-audit")
+    await assert_easy_to_use(page, "overrides-audit")
     await page.get_by_role("button", name="End observing of service").click()
     await dialog.get_by_role("button", name="Decide again").click()
     await page.get_by_role("cell", name="observing", exact=True).wait_for(state="detached")
@@ -267,7 +267,7 @@ async def drain_and_stop(hub: Hub, browser: Browser) -> None:
     await page.keyboard.press("Enter")
     await dialog.get_by_role("heading", name="Servers with gpu-").wait_for()
     assert await page.locator("#device-tip").is_hidden()
-    await assert_easy_to_use(page, "steering-servers")
+    await assert_easy_to_use(page, "overrides-servers")
     await dialog.get_by_role("button", name="Stop the server of watcher").click()
     await dialog.get_by_role("heading", name="Stop the server of watcher?").wait_for()
     await dialog.get_by_role("button", name="Stop the server").click()
@@ -280,7 +280,7 @@ async def read_reports(hub: Hub, browser: Browser) -> None:
     """Reports of the last week, and of problems of the cluster; a link of the frame leads to each."""
     page, errors = await watched(browser, hub, "watcher")
     await opened(page, hub, "")
-    for link, picture_name in (("Largest misses", "steering-misses"), ("What to fix", "steering-doctor")):
+    for link, picture_name in (("Largest misses", "overrides-misses"), ("What to fix", "overrides-doctor")):
         await page.get_by_role("link", name=link).click()
         await page.get_by_role("heading", level=1).filter(has_text=link).wait_for()
         assert await page.get_by_role("link", name=link).get_attribute("aria-current") == "page"

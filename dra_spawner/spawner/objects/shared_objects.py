@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType
-from dra_spawner.spawner.objects.api_objects import STANDING_LABELS, ApiObject
+from dra_spawner.spawner.objects.api_objects import SHARED_LABELS, ApiObject
 
 #: Maximum number of pods that share a claim (``ResourceClaimReservedForMaxSize``).
 MAX_PODS_OF_A_CLAIM = 256
@@ -32,7 +32,7 @@ _TRIES = 4
 _MAX_DIGITS = 9  # 31 years
 
 
-class StandingRefused(Exception):
+class SharedRefused(Exception):
     """Raised if a start cannot use the object, with a sentence for the user and a detail for the log."""
 
     def __init__(self, sentence: str, detail: str) -> None:
@@ -40,16 +40,16 @@ class StandingRefused(Exception):
         self.detail = detail
 
 
-class ForeignObject(StandingRefused):
+class ForeignObject(SharedRefused):
     """Raised if the object of this name is another program's, which is never changed."""
 
 
-class StandingTerminating(Exception):
+class SharedTerminating(Exception):
     """Raised if the object is being deleted; a later try helps."""
 
 
 @dataclass(frozen=True, slots=True)
-class StandingObject:
+class SharedObject:
     """An object that several starts use.
 
     Attributes
@@ -76,11 +76,11 @@ class StandingObject:
             names.KEEP_SECONDS: "" if self.keep_seconds is None else str(self.keep_seconds),
             names.START_PREFIX + nonce: until.isoformat(),
         }
-        labels = {**metadata.get("labels", {}), **STANDING_LABELS}
+        labels = {**metadata.get("labels", {}), **SHARED_LABELS}
         return {**self.object.manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
 
-async def add_user(api: KubernetesApi, namespace: str, standing: StandingObject, nonce: str, until: datetime) -> bool:
+async def add_user(api: KubernetesApi, namespace: str, shared: SharedObject, nonce: str, until: datetime) -> bool:
     """Add a start's annotation to the object, which is created if it does not exist. Idempotent.
 
     Parameters
@@ -95,48 +95,48 @@ async def add_user(api: KubernetesApi, namespace: str, standing: StandingObject,
 
     Raises
     ------
-    StandingRefused
+    SharedRefused
         If the start cannot use the object, with a sentence for the user.
-    StandingTerminating
+    SharedTerminating
         If the object is being deleted.
     KubernetesError
         If the API server refuses, or does not answer.
     """
-    path = standing.object.path(namespace)
+    path = shared.object.path(namespace)
     for _ in range(_TRIES):
         try:
-            found = await api.patch(path, _add_user_patch(standing, nonce, until), patch_type=PatchType.JSON)
+            found = await api.patch(path, _add_user_patch(shared, nonce, until), patch_type=PatchType.JSON)
         except KubernetesError as error:
             if error.status == 422:
-                return await _foreign(api, namespace, standing)
+                return await _foreign(api, namespace, shared)
             if not error.not_found:
                 raise
             try:
-                await api.create(standing.object.collection(namespace), standing.manifest(nonce, until))
+                await api.create(shared.object.collection(namespace), shared.manifest(nonce, until))
             except KubernetesError as refusal:
                 if not refusal.already_exists:
                     raise
                 continue  # another start has created it, and it may be gone again
             return True
         if found["metadata"].get("deletionTimestamp"):
-            raise StandingTerminating(f"{standing.object.description} is being removed")
+            raise SharedTerminating(f"{shared.object.description} is being removed")
         if len(_reserved_for(found)) >= MAX_PODS_OF_A_CLAIM:
-            raise StandingRefused(
+            raise SharedRefused(
                 f"The device of this choice is shared by {MAX_PODS_OF_A_CLAIM} servers, which is the limit. Please "
                 "try again when one of them has stopped.",
                 f"{path} has {MAX_PODS_OF_A_CLAIM} consumers, the most that Kubernetes allows",
             )
         return True
-    raise StandingTerminating(f"{standing.object.description} is created and deleted repeatedly")
+    raise SharedTerminating(f"{shared.object.description} is created and deleted repeatedly")
 
 
-def _add_user_patch(standing: StandingObject, nonce: str, until: datetime) -> list[JsonObject]:
+def _add_user_patch(shared: SharedObject, nonce: str, until: datetime) -> list[JsonObject]:
     """A patch that only adds a start's annotation; it fails on an object with another digest."""
     labels, annotations = "/metadata/labels/", "/metadata/annotations/"
-    component = STANDING_LABELS[names.PART]
+    component = SHARED_LABELS[names.PART]
     return [
         {"op": "test", "path": labels + _escaped(names.PART), "value": component},
-        {"op": "test", "path": annotations + _escaped(names.DIGEST), "value": standing.digest},
+        {"op": "test", "path": annotations + _escaped(names.DIGEST), "value": shared.digest},
         {"op": "add", "path": annotations + _escaped(names.START_PREFIX + nonce), "value": until.isoformat()},
     ]
 
@@ -146,32 +146,32 @@ def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-async def _foreign(api: KubernetesApi, namespace: str, standing: StandingObject) -> bool:
+async def _foreign(api: KubernetesApi, namespace: str, shared: SharedObject) -> bool:
     """Handle an existing object of this name with another digest: whether it is this project's.
 
     Raises
     ------
-    StandingRefused, StandingTerminating
+    SharedRefused, SharedTerminating
         If the start cannot use it.
     """
-    path = standing.object.path(namespace)
+    path = shared.object.path(namespace)
     # The hub's account may list claims, not get them.
-    selector = f"metadata.name={standing.object.name}"
-    found = (await api.list(standing.object.collection(namespace), field_selector=selector))["items"]
+    selector = f"metadata.name={shared.object.name}"
+    found = (await api.list(shared.object.collection(namespace), field_selector=selector))["items"]
     if not found:
-        raise StandingTerminating(f"{standing.object.description} has just been removed")
+        raise SharedTerminating(f"{shared.object.description} has just been removed")
     metadata = found[0]["metadata"]
-    is_ours = (metadata.get("labels") or {}).get(names.PART) == STANDING_LABELS[names.PART]
-    if not is_ours and standing.may_be_foreign:
+    is_ours = (metadata.get("labels") or {}).get(names.PART) == SHARED_LABELS[names.PART]
+    if not is_ours and shared.may_be_foreign:
         return False
     if not is_ours:
         raise ForeignObject(
             "This choice needs a name in the cluster that is taken. Please tell your administrator.",
-            f"{path} was created by another program; rename {standing.object.description}, as a profile needs its name",
+            f"{path} was created by another program; rename {shared.object.description}, as a profile needs its name",
         )
-    if (metadata.get("annotations") or {}).get(names.DIGEST) == standing.digest:
-        raise StandingTerminating(f"{standing.object.description} has just been replaced")
-    raise StandingRefused(
+    if (metadata.get("annotations") or {}).get(names.DIGEST) == shared.digest:
+        raise SharedTerminating(f"{shared.object.description} has just been replaced")
+    raise SharedRefused(
         "Other servers still use this choice as it was set up before. Please try again when they have stopped.",
         f"{path} has the content of an earlier profile, and servers use it",
     )

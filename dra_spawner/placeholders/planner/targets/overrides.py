@@ -1,4 +1,4 @@
-"""What people set for a time: targets of placeholders, pauses, nodes to drain, and whether anything is decided at all.
+"""Overrides: targets of placeholders, pauses, nodes to drain, and whether anything is decided, set for a time.
 
 What they order once is kept here until it is done, so that the next leader knows it, too. Calendar entries that they
 add stay until they are deleted. All is stored in a ConfigMap, with an audit trail of the latest changes. An invalid
@@ -23,20 +23,20 @@ from dra_spawner.simulator.model.claims import ObjectKey
 __all__ = [
     "MAX_ENTRIES",
     "MAX_ORDERS",
-    "MAX_SETTINGS",
+    "MAX_OVERRIDES",
     "ORDER_LASTING",
     "AuditEntry",
-    "OperatorSetting",
-    "OperatorSettings",
-    "SettingKey",
-    "SettingKind",
+    "Override",
+    "OverrideKey",
+    "OverrideKind",
+    "Overrides",
     "StoredOrder",
-    "read_settings",
-    "settings_data",
+    "overrides_data",
+    "read_overrides",
 ]
 
 #: Limit of settings at a time, so that the ConfigMap stays small.
-MAX_SETTINGS: Final = 200
+MAX_OVERRIDES: Final = 200
 #: Limit of calendar entries.
 MAX_ENTRIES: Final = 1_000
 #: Limit of orders that are not done yet.
@@ -55,7 +55,7 @@ _MAX_ENTRIES_TEXT: Final = 250_000
 _MAX_AUDIT_TEXT: Final = 400_000
 
 
-class SettingKind(StrEnum):
+class OverrideKind(StrEnum):
     """What a setting is about; also its part of the API's address."""
 
     #: Other numbers of placeholders of a choice.
@@ -68,12 +68,12 @@ class SettingKind(StrEnum):
     OBSERVING = "observing"
 
 
-SettingKey: TypeAlias = tuple[SettingKind, str]
+OverrideKey: TypeAlias = tuple[OverrideKind, str]
 """Kind and name of a setting: the name of a choice, or of a node."""
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSetting:
+class Override:
     """One setting.
 
     Attributes
@@ -85,10 +85,10 @@ class OperatorSetting:
     reason
         Why, in the words of the person; may be empty.
     replicas
-        Of the kind `SettingKind.PLACEHOLDERS`.
+        Of the kind `OverrideKind.PLACEHOLDERS`.
     """
 
-    kind: SettingKind
+    kind: OverrideKind
     name: str
     by: str
     at: datetime
@@ -97,7 +97,7 @@ class OperatorSetting:
     replicas: ReplicaRange | None = None
 
     @property
-    def key(self) -> SettingKey:
+    def key(self) -> OverrideKey:
         return self.kind, self.name
 
     def is_over(self, now: datetime) -> bool:
@@ -164,7 +164,7 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSettings:
+class Overrides:
     """All settings, orders that may not be done yet, and the audit trail with the newest entry last.
 
     Attributes
@@ -173,12 +173,12 @@ class OperatorSettings:
         Calendar entries by id, as they were written; not checked.
     """
 
-    settings: Mapping[SettingKey, OperatorSetting] = field(default_factory=dict)
+    settings: Mapping[OverrideKey, Override] = field(default_factory=dict)
     audit: tuple[AuditEntry, ...] = ()
     orders: tuple[StoredOrder, ...] = ()
     entries: Mapping[str, JsonObject] = field(default_factory=dict)
 
-    def active(self, now: datetime) -> OperatorSettings:
+    def active(self, now: datetime) -> Overrides:
         """The same without settings and orders that have ended; the same object if none has."""
         if not (any(each.is_over(now) for each in self.settings.values()) or any(e.is_over(now) for e in self.orders)):
             return self
@@ -188,39 +188,39 @@ class OperatorSettings:
             orders=tuple(each for each in self.orders if not each.is_over(now)),
         )
 
-    def of_kind(self, kind: SettingKind) -> dict[str, OperatorSetting]:
+    def of_kind(self, kind: OverrideKind) -> dict[str, Override]:
         """Settings of a kind by name."""
         return {name: each for (found, name), each in sorted(self.settings.items()) if found is kind}
 
-    def with_setting(self, setting: OperatorSetting) -> OperatorSettings:
+    def with_setting(self, setting: Override) -> Overrides:
         """The same with one more setting, in place of an earlier one."""
         return replace(self, settings={**self.settings, setting.key: setting}).audited(
             AuditEntry(setting.at, setting.by, "set", " ".join(setting.key), json.dumps(_setting_json(setting)))
         )
 
-    def without(self, key: SettingKey, by: str, at: datetime) -> OperatorSettings:
+    def without(self, key: OverrideKey, by: str, at: datetime) -> Overrides:
         """The same without a setting."""
         rest = {each: setting for each, setting in self.settings.items() if each != key}
         return replace(self, settings=rest).audited(AuditEntry(at, by, "deleted", " ".join(key)))
 
-    def with_order(self, order: StoredOrder) -> OperatorSettings:
+    def with_order(self, order: StoredOrder) -> Overrides:
         """The same with one more order, in place of an earlier one about the same pod."""
         rest = tuple(each for each in self.orders if each.uid != order.uid)
         change = "release" if order.server else "evict"
         entry = AuditEntry(order.at, order.by, change, f"Pod {order.key}")
         return replace(self, orders=(*rest, order)).audited(entry)
 
-    def without_orders(self, done: Collection[StoredOrder]) -> OperatorSettings:
+    def without_orders(self, done: Collection[StoredOrder]) -> Overrides:
         """The same without orders that are done."""
         return replace(self, orders=tuple(each for each in self.orders if each not in done))
 
-    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime) -> OperatorSettings:
+    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime) -> Overrides:
         """The same with a calendar entry, in place of an earlier one with this id."""
         return replace(self, entries={**self.entries, name: written}).audited(
             _about_entry(at, by, "set", name, written)
         )
 
-    def without_entry(self, name: str, by: str, at: datetime) -> OperatorSettings:
+    def without_entry(self, name: str, by: str, at: datetime) -> Overrides:
         """The same without a calendar entry."""
         rest = {each: written for each, written in self.entries.items() if each != name}
         written = self.entries.get(name, {})
@@ -231,14 +231,14 @@ class OperatorSettings:
         """Whether the calendar entries are few and short enough to be stored."""
         return len(self.entries) <= MAX_ENTRIES and len(json.dumps(self.entries)) <= _MAX_ENTRIES_TEXT
 
-    def audited(self, entry: AuditEntry) -> OperatorSettings:
+    def audited(self, entry: AuditEntry) -> Overrides:
         """The same with one more entry in the audit trail."""
         return replace(self, audit=(*self.audit, entry)[-_MAX_AUDITED:])
 
     @property
     def replicas(self) -> dict[str, ReplicaRange]:
         """Targets by name of the choice."""
-        found = self.of_kind(SettingKind.PLACEHOLDERS)
+        found = self.of_kind(OverrideKind.PLACEHOLDERS)
         return {name: each.replicas for name, each in found.items() if each.replicas is not None}
 
     def applied_to(self, policy: Policy, shape_of: Mapping[str, str]) -> Policy:
@@ -251,12 +251,12 @@ class OperatorSettings:
         """
         if not self.settings and not self.orders:
             return policy
-        observing = next(iter(self.of_kind(SettingKind.OBSERVING).values()), None)
-        paused = (find_choice(name, shape_of) for name in self.of_kind(SettingKind.PAUSED))
+        observing = next(iter(self.of_kind(OverrideKind.OBSERVING).values()), None)
+        paused = (find_choice(name, shape_of) for name in self.of_kind(OverrideKind.PAUSED))
         return replace(
             policy,
             paused=frozenset(shape_of[name] for name in paused if name is not None),
-            drained={name: each.because for name, each in self.of_kind(SettingKind.DRAINING).items()},
+            drained={name: each.because for name, each in self.of_kind(OverrideKind.DRAINING).items()},
             orders=tuple(each.order for each in self.orders),
             observing_because=f"the service only observes, {observing.because}" if observing is not None else "",
         )
@@ -266,7 +266,7 @@ def _about_entry(at: datetime, by: str, change: str, name: str, written: JsonObj
     return AuditEntry(at, by, change, f"calendar-entry {name}", json.dumps(written)[:_LONGEST] if written else "")
 
 
-def settings_data(settings: OperatorSettings) -> dict[str, str]:
+def overrides_data(settings: Overrides) -> dict[str, str]:
     """The data of the ConfigMap."""
     audit = (
         {"at": each.at.isoformat(), "by": each.by, "change": each.change, "subject": each.subject}
@@ -281,22 +281,22 @@ def settings_data(settings: OperatorSettings) -> dict[str, str]:
     }
 
 
-def read_settings(obj: JsonObject | None) -> OperatorSettings:
+def read_overrides(obj: JsonObject | None) -> Overrides:
     """The settings in a ConfigMap; empty without one."""
     data = obj.get("data") if obj is not None else None
     data = data if isinstance(data, dict) else {}
     settings = [each for each in map(_read_setting, _read_list(data.get(_SETTINGS_KEY))) if each is not None]
     audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
     orders = [each for each in map(_read_order, _read_list(data.get(_ORDERS_KEY))) if each is not None]
-    return OperatorSettings(
-        {each.key: each for each in settings[:MAX_SETTINGS]},
+    return Overrides(
+        {each.key: each for each in settings[:MAX_OVERRIDES]},
         tuple(audit[-_MAX_AUDITED:]),
         tuple(orders[:MAX_ORDERS]),
         _read_entries(data.get(_ENTRIES_KEY)),
     )
 
 
-def _setting_json(setting: OperatorSetting) -> JsonObject:
+def _setting_json(setting: Override) -> JsonObject:
     found: JsonObject = {"kind": setting.kind, "name": setting.name, "by": setting.by, "at": setting.at.isoformat()}
     if setting.until is not None:
         found["until"] = setting.until.isoformat()
@@ -347,17 +347,17 @@ def _read_json(text: object) -> object:
         return None
 
 
-def _read_setting(written: Any) -> OperatorSetting | None:
+def _read_setting(written: Any) -> Override | None:
     try:
-        kind = SettingKind(written["kind"])
+        kind = OverrideKind(written["kind"])
         replicas = None
-        if kind is SettingKind.PLACEHOLDERS:
+        if kind is OverrideKind.PLACEHOLDERS:
             replicas = ReplicaRange(_number(written["min"]), _number(written["max"]))
             if replicas.min > replicas.max:
                 return None
         until = _moment(written["until"]) if "until" in written else None
         texts = (_text(written["name"]), _text(written["by"]))
-        return OperatorSetting(kind, *texts, _moment(written["at"]), until, _text(written.get("reason", "")), replicas)
+        return Override(kind, *texts, _moment(written["at"]), until, _text(written.get("reason", "")), replicas)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.profiles.intel_gas import GpuRequest, intel_gas_schema, parse_intel_gas
-from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest
+from dra_spawner.profiles.intel_gas.gas_language import ContainerGpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Need
 from dra_spawner.profiles.intel_gas.names import CardPolicy, CardScheduler, GpuResource, Hierarchy
 from dra_spawner.profiles.syntax.problems import ProfileError

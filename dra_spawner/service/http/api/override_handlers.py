@@ -1,4 +1,4 @@
-"""Handlers of what people set for a time: it is stored in the cluster, with who, when and until when."""
+"""Handlers of overrides, which people set for a time: each is stored in the cluster, with who, when and until when."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any, ClassVar, Final
 
 from tornado.web import HTTPError
 
-from dra_spawner.placeholders.controller.sources.settings_store import SettingsStore, SettingsUnavailable
+from dra_spawner.placeholders.controller.sources.override_store import OverrideStore, OverridesUnavailable
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
-from dra_spawner.placeholders.planner.targets.operator_settings import (
-    MAX_SETTINGS,
+from dra_spawner.placeholders.planner.targets.overrides import (
+    MAX_OVERRIDES,
     AuditEntry,
-    OperatorSetting,
-    OperatorSettings,
-    SettingKind,
+    Override,
+    OverrideKind,
+    Overrides,
 )
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, ReplicaRange
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.requests.guarded_handler import etag_of
 from dra_spawner.service.http.requests.json_body import json_object
-from dra_spawner.service.http.schemas.operator_schemas import AUDIT, MARK, NUMBERS, SETTING, SETTINGS
+from dra_spawner.service.http.schemas.override_schemas import AUDIT, MARK, NUMBERS, SETTING, SETTINGS
 
 __all__ = [
     "AuditHandler",
     "DrainingHandler",
     "ObservingHandler",
-    "OperatorHandler",
+    "OverrideHandler",
     "PausedHandler",
     "PlaceholderSettingHandler",
     "SettingsHandler",
@@ -46,20 +46,20 @@ _PUT: Final[Mapping[str, Any]] = {"problems": (409,), "precondition": True}
 _DELETE: Final[Mapping[str, Any]] = {"status": 204, "problems": (409,), "precondition": True}
 
 
-class OperatorHandler(PlaceholderHandler):
+class OverrideHandler(PlaceholderHandler):
     """Base of the handlers of settings and orders."""
 
     @property
-    def store(self) -> SettingsStore:
+    def store(self) -> OverrideStore:
         """The store, to write; 409 without placeholders, which all settings are about."""
         self.require_placeholders()
-        return self.controller.operators
+        return self.controller.overrides
 
     @property
-    def present(self) -> OperatorSettings:
+    def present(self) -> Overrides:
         """The present settings; 503 if they are not known."""
         self.require_known()
-        return self.controller.operators.present
+        return self.controller.overrides.present
 
     def require_placeholders(self) -> None:
         """Refuse with 409 without placeholders."""
@@ -68,7 +68,7 @@ class OperatorHandler(PlaceholderHandler):
 
     def require_known(self) -> None:
         """Refuse with 503 if the stored settings are not known."""
-        if because := self.controller.operators.unknown_because:
+        if because := self.controller.overrides.unknown_because:
             raise HTTPError(503, "The settings are not known: %s.", because)
 
     def require_match(self, present: Mapping[str, Any] | None) -> None:
@@ -91,11 +91,11 @@ class OperatorHandler(PlaceholderHandler):
         entry = AuditEntry(self.controller.now(), self.caller, change, subject, details)
         try:
             await self.store.change(lambda settings: settings.audited(entry))
-        except SettingsUnavailable as error:
+        except OverridesUnavailable as error:
             raise HTTPError(503, "%s", error) from None
 
 
-class SettingsHandler(OperatorHandler):
+class SettingsHandler(OverrideHandler):
     """``GET api/settings``: everything that is set at present."""
 
     @endpoint(
@@ -109,7 +109,7 @@ class SettingsHandler(OperatorHandler):
         self.write_json(self.page(found, lambda each: f"{each['kind']}\0{each['name']}"))
 
 
-class AuditHandler(OperatorHandler):
+class AuditHandler(OverrideHandler):
     """``GET api/audit``: the latest changes by people, newest first."""
 
     @endpoint(
@@ -124,10 +124,10 @@ class AuditHandler(OperatorHandler):
         self.write_json({**found, "items": [audit_json(each) for _, each in found["items"]]})
 
 
-class _SettingHandler(OperatorHandler):
+class _SettingHandler(OverrideHandler):
     """Base of the handlers of one setting."""
 
-    kind: ClassVar[SettingKind]
+    kind: ClassVar[OverrideKind]
 
     def read(self, name: str) -> None:
         """Answer the setting."""
@@ -140,7 +140,7 @@ class _SettingHandler(OperatorHandler):
         """Set it, and answer it."""
         body = json_object(bytes(self.body), keys)
         now = self.controller.now()
-        setting = OperatorSetting(
+        setting = Override(
             self.kind,
             self.known_name(name),
             self.caller,
@@ -150,11 +150,11 @@ class _SettingHandler(OperatorHandler):
             _replicas(body) if "min" in keys else None,
         )
 
-        def change(present: OperatorSettings) -> OperatorSettings:
+        def change(present: Overrides) -> Overrides:
             before = present.settings.get(setting.key)
             self.require_match(setting_json(before) if before is not None else None)
-            if setting.key not in present.settings and len(present.settings) >= MAX_SETTINGS:
-                raise HTTPError(409, "Too much is set already (%d settings). Delete some.", MAX_SETTINGS)
+            if setting.key not in present.settings and len(present.settings) >= MAX_OVERRIDES:
+                raise HTTPError(409, "Too much is set already (%d settings). Delete some.", MAX_OVERRIDES)
             return present.with_setting(setting)
 
         await self._change(change)
@@ -164,7 +164,7 @@ class _SettingHandler(OperatorHandler):
         """End it."""
         key = self.kind, self._stored_name(name, must_exist=False)
 
-        def change(present: OperatorSettings) -> OperatorSettings:
+        def change(present: Overrides) -> Overrides:
             found = present.settings.get(key)
             if found is None:
                 raise HTTPError(404, "Nothing is set here.")
@@ -188,14 +188,14 @@ class _SettingHandler(OperatorHandler):
     async def _change(self, change: Any) -> None:
         try:
             await self.store.change(change)
-        except SettingsUnavailable as error:
+        except OverridesUnavailable as error:
             raise HTTPError(503, "%s", error) from None
 
 
 class PlaceholderSettingHandler(_SettingHandler):
     """``api/settings/placeholders/<choice>``: other numbers of placeholders than the configured ones."""
 
-    kind = SettingKind.PLACEHOLDERS
+    kind = OverrideKind.PLACEHOLDERS
 
     @endpoint("Numbers of placeholders of a choice, as they are set.", Access.READ, answer=SETTING)
     async def get(self, name: str) -> None:
@@ -213,7 +213,7 @@ class PlaceholderSettingHandler(_SettingHandler):
 class PausedHandler(_SettingHandler):
     """``api/settings/paused/<choice>``: no placeholder is created or deleted for the target of a choice."""
 
-    kind = SettingKind.PAUSED
+    kind = OverrideKind.PAUSED
 
     @endpoint("Whether placeholders of a choice are paused.", Access.READ, answer=SETTING)
     async def get(self, name: str) -> None:
@@ -237,7 +237,7 @@ class PausedHandler(_SettingHandler):
 class DrainingHandler(_SettingHandler):
     """``api/settings/draining/<node>``: placeholders leave a node, and no placeholder and no new server comes."""
 
-    kind = SettingKind.DRAINING
+    kind = OverrideKind.DRAINING
 
     @endpoint("Whether a node is drained by order.", Access.READ, answer=SETTING)
     async def get(self, name: str) -> None:
@@ -262,7 +262,7 @@ class DrainingHandler(_SettingHandler):
 class ObservingHandler(_SettingHandler):
     """``api/settings/observing``: the service shows everything, and decides nothing."""
 
-    kind = SettingKind.OBSERVING
+    kind = OverrideKind.OBSERVING
 
     @endpoint("Whether the service only observes.", Access.READ, answer=SETTING, problems=(404,))
     async def get(self) -> None:
@@ -291,7 +291,7 @@ def audit_json(entry: AuditEntry) -> dict[str, Any]:
     }
 
 
-def setting_json(setting: OperatorSetting) -> dict[str, Any]:
+def setting_json(setting: Override) -> dict[str, Any]:
     """A setting as JSON."""
     numbers = setting.replicas
     return {

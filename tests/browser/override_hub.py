@@ -71,7 +71,7 @@ c.DRASpawnerService.calendar_entries = {entries!r}
 
 
 @contextlib.asynccontextmanager
-async def steering_hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+async def override_hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     """The hub, with users ``watcher``, ``operator`` and ``manager`` of the three roles."""
     now = datetime.now(UTC)
     await prepare(cluster)

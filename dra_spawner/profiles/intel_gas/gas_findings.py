@@ -17,8 +17,8 @@ from dra_spawner.profiles.findings import Finding, Level, LintRule
 from dra_spawner.profiles.intel_gas import rules
 from dra_spawner.profiles.intel_gas.annotations import AnnotationError, parse_cards, parse_tiles
 from dra_spawner.profiles.intel_gas.choosing import choose
+from dra_spawner.profiles.intel_gas.gas_language import NOTEBOOK, GpuRequest, parse_intel_gas
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
-from dra_spawner.profiles.intel_gas.language import NOTEBOOK, GpuRequest, parse_intel_gas
 from dra_spawner.profiles.intel_gas.names import (
     CARDS_ANNOTATION,
     GAS_LABEL,

@@ -1,13 +1,13 @@
-"""Schemas of what people set and order by the API."""
+"""Schemas of overrides, and of what people order once."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from dra_spawner.placeholders.planner.targets.operator_settings import SettingKind
+from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.service.http.schemas.cluster_schemas import paged
-from dra_spawner.service.http.schemas.schema_words import Schema, choice, integer, moment, nullable, record, text
+from dra_spawner.service.http.schemas.schema_parts import Schema, choice, integer, moment, nullable, record, text
 
 __all__ = ["AUDIT", "MARK", "NUMBERS", "ORDER_TAKEN", "SETTING", "SETTINGS"]
 
@@ -24,7 +24,7 @@ NUMBERS: Final = record(
 """Of numbers of placeholders."""
 
 _SETTING: Final[dict[str, Schema]] = {
-    "kind": choice(SettingKind),
+    "kind": choice(OverrideKind),
     "name": text("gpu-slice"),
     "by": text("user ada"),
     "at": moment(),

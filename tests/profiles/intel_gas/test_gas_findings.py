@@ -6,7 +6,7 @@ import pytest
 
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.intel_gas.findings import findings, intel_gas_problems
+from dra_spawner.profiles.intel_gas.gas_findings import findings, intel_gas_problems
 from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node

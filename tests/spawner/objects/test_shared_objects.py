@@ -12,13 +12,13 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
-from dra_spawner.spawner.objects.api_objects import CLAIMS, STANDING_LABELS, ApiObject
+from dra_spawner.spawner.objects.api_objects import CLAIMS, SHARED_LABELS, ApiObject
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.objects.standing_objects import (
+from dra_spawner.spawner.objects.shared_objects import (
     ForeignObject,
-    StandingObject,
-    StandingRefused,
-    StandingTerminating,
+    SharedObject,
+    SharedRefused,
+    SharedTerminating,
     add_user,
     is_due,
     remove_users,
@@ -34,7 +34,7 @@ LATER = NOW + timedelta(hours=1)
 CONFIG_MAPS = ("v1", "configmaps")
 
 
-def claim(**more: Any) -> StandingObject:
+def claim(**more: Any) -> SharedObject:
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
     manifest = {
         "apiVersion": "resource.k8s.io/v1",
@@ -42,12 +42,12 @@ def claim(**more: Any) -> StandingObject:
         "metadata": {"name": "shared-physics-gpu"},
         "spec": {"devices": {"requests": [request]}},
     }
-    return StandingObject(ApiObject(CLAIMS, manifest), "d1", **more)
+    return SharedObject(ApiObject(CLAIMS, manifest), "d1", **more)
 
 
-def config_map(**more: Any) -> StandingObject:
+def config_map(**more: Any) -> SharedObject:
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vlan-42"}, "data": {"vlan": "42"}}
-    return StandingObject(ApiObject("configmaps", manifest), "d1", **more)
+    return SharedObject(ApiObject("configmaps", manifest), "d1", **more)
 
 
 class Interrupted(KubernetesApi):
@@ -62,9 +62,9 @@ class Interrupted(KubernetesApi):
         return await super().delete(path, **options)
 
 
-async def there(cluster: ClusterUnderTest, standing: StandingObject) -> dict[str, Any] | None:
+async def there(cluster: ClusterUnderTest, shared: SharedObject) -> dict[str, Any] | None:
     try:
-        return await cluster.admin.get(standing.object.path(cluster.namespace))
+        return await cluster.admin.get(shared.object.path(cluster.namespace))
     except KubernetesError as error:
         if not error.not_found:
             raise
@@ -78,7 +78,7 @@ async def test_the_first_start_makes_the_object_and_the_last_removes_it(cluster)
         assert await add_user(api, namespace, shared, nonce, LATER)
     found = present(await there(cluster, shared))
     assert users_of(found) == {"a": LATER, "b": LATER}
-    assert found["metadata"]["labels"].items() >= STANDING_LABELS.items()
+    assert found["metadata"]["labels"].items() >= SHARED_LABELS.items()
     assert not await remove_users(api, path, ("a",), NOW)
     assert await remove_users(api, path, ("b",), NOW)
     assert await there(cluster, shared) is None
@@ -149,7 +149,7 @@ async def test_an_object_that_is_being_removed_is_refused_until_it_is_gone(clust
     path = shared.object.path(namespace)
     await api.patch(path, {"metadata": {"finalizers": ["example.com/wait"]}})
     await api.delete(path)
-    with pytest.raises(StandingTerminating):
+    with pytest.raises(SharedTerminating):
         await add_user(api, namespace, shared, "b", LATER)
     await api.patch(path, {"metadata": {"finalizers": None}})
     assert await add_user(api, namespace, shared, "b", LATER)
@@ -182,8 +182,8 @@ async def test_a_claim_of_others_is_left_alone_with_the_rights_of_a_hub(cluster)
 async def test_an_object_with_other_settings_is_refused_until_it_is_removed(cluster):
     api, namespace, old = cluster.admin, cluster.namespace, config_map()
     await add_user(api, namespace, old, "a", LATER)
-    new = StandingObject(old.object, "d2")
-    with pytest.raises(StandingRefused, match="as it was set up before"):
+    new = SharedObject(old.object, "d2")
+    with pytest.raises(SharedRefused, match="as it was set up before"):
         await add_user(api, namespace, new, "b", LATER)
     await remove_users(api, old.object.path(namespace), ("a",), NOW)
     assert await add_user(api, namespace, new, "b", LATER)
@@ -200,7 +200,7 @@ async def test_the_257th_server_is_refused(cluster):
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}
     status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": others}
     await api.patch(f"{shared.object.path(namespace)}/status", {"status": status})
-    with pytest.raises(StandingRefused, match="shared by 256 servers"):
+    with pytest.raises(SharedRefused, match="shared by 256 servers"):
         await add_user(api, namespace, shared, "b", LATER)
     # Not ours to remove as long as others have it.
     assert not await remove_users(api, shared.object.path(namespace), ("a", "b"), NOW)
@@ -254,7 +254,7 @@ async def test_an_object_with_a_time_to_keep(cluster, keep, later, goes):
 
 async def test_an_object_that_cannot_be_removed_does_not_keep_the_others(cluster):
     api, namespace = cluster.admin, cluster.namespace
-    marks = {"labels": {**STANDING_LABELS}, "annotations": {names.KEEP_SECONDS: "0"}}
+    marks = {"labels": {**SHARED_LABELS}, "annotations": {names.KEEP_SECONDS: "0"}}
     for name in ("a", "b"):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **marks}}
         await cluster.publish(body)

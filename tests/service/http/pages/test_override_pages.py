@@ -1,4 +1,4 @@
-"""The pages from which placeholders are steered, without a cluster: filters, missing data, and names as text."""
+"""The pages with overrides of placeholders, without a cluster: filters, missing data, and names as text."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.pages import steering_pages, timeline_handler
+from dra_spawner.service.http.pages import override_pages, timeline_handler
 from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service
 
 EVIL = "<script>alert(1)</script>"
 DECISION = '<td data-label="decision">delete-placeholder'
 PAGES = {
-    "placeholders": steering_pages.PlaceholdersPage,
-    "calendar": steering_pages.CalendarPage,
-    "decisions": steering_pages.DecisionsPage,
-    "audit": steering_pages.AuditPage,
-    "what-if": steering_pages.WhatIfPage,
+    "placeholders": override_pages.PlaceholdersPage,
+    "calendar": override_pages.CalendarPage,
+    "decisions": override_pages.DecisionsPage,
+    "audit": override_pages.AuditPage,
+    "what-if": override_pages.WhatIfPage,
     "timeline": timeline_handler.TimelinePage,
 }
 

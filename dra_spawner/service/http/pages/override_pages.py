@@ -1,4 +1,4 @@
-"""Pages from which placeholders are steered: placeholders, calendar, decisions, audit trail."""
+"""Pages with overrides of placeholders: placeholders, calendar, decisions, audit trail."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tornado.httputil import url_concat
 from tornado.web import HTTPError
 
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.placeholders.planner.targets.operator_settings import SettingKind
+from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.api.calendar_entry_handlers import entry_json
 from dra_spawner.service.http.api.forecast_handler import expected_json
 from dra_spawner.service.http.api.handlers import decision_json, wait_estimates_json
+from dra_spawner.service.http.api.override_handlers import audit_json
 from dra_spawner.service.http.api.placeholder_handlers import profiles_json, safeguard_json
-from dra_spawner.service.http.api.setting_handlers import audit_json
 from dra_spawner.service.http.pages.choice_rows import DEMAND_MEANINGS, bar_of, choice_rows, set_by_people
-from dra_spawner.service.http.pages.page_words import begins, begins_in, moment, part_of_path, span, unrehearsed
+from dra_spawner.service.http.pages.page_text import begins, begins_in, moment, part_of_path, span, unrehearsed
 from dra_spawner.service.http.requests.authentication import PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, Query, endpoint
-from dra_spawner.service.http.schemas.schema_words import integer, text
+from dra_spawner.service.http.schemas.schema_parts import integer, text
 
-__all__ = ["AuditPage", "CalendarPage", "DecisionsPage", "PlaceholdersPage", "SteeringPage", "WhatIfPage"]
+__all__ = ["AuditPage", "CalendarPage", "DecisionsPage", "OverridePage", "PlaceholdersPage", "WhatIfPage"]
 
 _DECISIONS_SHOWN: Final = 100
 _AUDIT_SHOWN: Final = 200
@@ -35,15 +35,15 @@ _PLACEHOLDERS_SHOWN: Final = 50
 #: Digits of a decision's number.
 _LONGEST_NUMBER: Final = 16
 _SETTING_WORDS: Final = {
-    SettingKind.PLACEHOLDERS: ("placeholders", "reset-placeholders"),
-    SettingKind.PAUSED: ("paused", "resume"),
-    SettingKind.DRAINING: ("draining", "undrain"),
-    SettingKind.OBSERVING: ("observing", "decide"),
+    OverrideKind.PLACEHOLDERS: ("placeholders", "reset-placeholders"),
+    OverrideKind.PAUSED: ("paused", "resume"),
+    OverrideKind.DRAINING: ("draining", "undrain"),
+    OverrideKind.OBSERVING: ("observing", "decide"),
 }
 """Word of a setting, and the action that ends it."""
 
 
-class SteeringPage(PageHandler):
+class OverridePage(PageHandler):
     """Base of these pages."""
 
     @property
@@ -65,7 +65,7 @@ class SteeringPage(PageHandler):
         return {**super().get_template_namespace(), "notes": self.notes, "is_found": is_found, **words}
 
 
-class PlaceholdersPage(SteeringPage):
+class PlaceholdersPage(OverridePage):
     """``GET placeholders``: target against running of each choice, with the reason and the actions."""
 
     @endpoint("Page: target and running placeholders of each choice.", Access.READ, media_type=HTML, is_page=True)
@@ -85,7 +85,7 @@ class PlaceholdersPage(SteeringPage):
         )
 
 
-class CalendarPage(SteeringPage):
+class CalendarPage(OverridePage):
     """``GET calendar``: entries of the coming week with their rehearsals, and entries that people added."""
 
     @endpoint("Page: calendar entries, and whether they can be satisfied.", Access.READ, media_type=HTML, is_page=True)
@@ -106,7 +106,7 @@ class CalendarPage(SteeringPage):
         )
 
 
-class WhatIfPage(SteeringPage):
+class WhatIfPage(OverridePage):
     """``GET what-if``: a form for ``POST api/what-if``."""
 
     @endpoint("Page: what if more users came, or nodes came or went.", Access.READ, media_type=HTML, is_page=True)
@@ -121,7 +121,7 @@ class WhatIfPage(SteeringPage):
         )
 
 
-class DecisionsPage(SteeringPage):
+class DecisionsPage(OverridePage):
     """``GET decisions``: decisions with their reasons, newest first.
 
     Query: ``search`` (in object, reason and outcome), ``kind``, ``profile``, ``node``, ``before`` (a number).
@@ -173,21 +173,21 @@ class DecisionsPage(SteeringPage):
         )
 
 
-class AuditPage(SteeringPage):
+class AuditPage(OverridePage):
     """``GET audit``: what people have set at present, and what they changed."""
 
     @endpoint("Page: what people have set, and the audit trail.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:
         controller = self.context.controller
-        operators = controller.operators if controller is not None else None
-        problem = operators.unknown_because if operators is not None else ""
+        overrides = controller.overrides if controller is not None else None
+        problem = overrides.unknown_because if overrides is not None else ""
         settings = list(set_by_people(controller).values()) if controller is not None else []
-        trail = list(reversed(operators.present.audit)) if operators is not None and not problem else []
+        trail = list(reversed(overrides.present.audit)) if overrides is not None and not problem else []
         await self.render(
             "audit_page.html",
-            settings=[(each, *_SETTING_WORDS[SettingKind(each.setting["kind"])]) for each in settings],
+            settings=[(each, *_SETTING_WORDS[OverrideKind(each.setting["kind"])]) for each in settings],
             address_of=_address_of,
-            trail=[{**audit_json(each), "details": _change_words(each.details)} for each in trail[:_AUDIT_SHOWN]],
+            trail=[{**audit_json(each), "details": _change_text(each.details)} for each in trail[:_AUDIT_SHOWN]],
             all_changes=len(trail),
             problem=problem,
             is_on=controller is not None and controller.is_on,
@@ -199,7 +199,7 @@ def _address_of(setting: Mapping[str, Any]) -> str:
     return f"api/settings/{setting['kind']}"
 
 
-def _change_words(details: str) -> str:
+def _change_text(details: str) -> str:
     """Details of a change: of a setting, its numbers, end and reason; of a calendar entry, title, users and begin."""
     try:
         written = json.loads(details)
