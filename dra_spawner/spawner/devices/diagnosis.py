@@ -79,7 +79,7 @@ async def diagnose(
     shared
         Names of existing claims in ``namespace``, by the claim's name in the profile.
     reserved
-        Claims among `shared` that are reserved for this server alone; the others are shared.
+        Claims among `shared` that are reserved for this server alone; other servers share the others.
     pod
         The unschedulable pod from the API, for its extended resources.
     """

@@ -74,7 +74,7 @@ def test_answers(answer, expected):
         {"state": "hot"},
         {"state": ["warm"]},
         {"state": "warm"},
-        {"state": "free"},
+        {"kind": "fresh"},
         {"state": "free", "node": "../secrets"},
         {"state": "free", "node": "Node_A"},
         {"state": "free", "node": "n" * 254},
