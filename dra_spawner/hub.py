@@ -35,6 +35,7 @@ from dra_spawner.spawner.hub_start.hub_class import (
 )
 from dra_spawner.spawner.hub_start.profile_check import begin_checking
 from dra_spawner.spawner.placement.service import is_configured
+from dra_spawner.spawner.server_start import begin_sweeps
 from dra_spawner.versions import Z2JH, installed_problems, minor_version, version_problem
 
 #: Seconds between looks for the hub's web application; they make no requests.
@@ -121,7 +122,8 @@ def begin(hub: JupyterHub) -> None:
         hub.log.info("%s is based on KubeSpawner, and has devices as if it were class %s(DRASpawner)", name, name)
     try:
         spawner = settings_spawner(hub)
-        problems = configuration_problems(spawner)
+        server = spawner._dra.server
+        problems = configuration_problems(server)
     except TraitError as error:
         hub.log.critical("The hub ends because of a wrong setting of its spawner: %s", error)
         sys.exit(1)
@@ -134,9 +136,9 @@ def begin(hub: JupyterHub) -> None:
             hub.log.critical("Wrong device profile: %s", found)
         hub.log.critical("The hub ends because of %d wrong values in its device profiles.", len(problems))
         sys.exit(1)
-    _go_on(hub, "look for objects that an earlier hub has left", spawner.begin_sweeping)
+    _go_on(hub, "look for objects that an earlier hub has left", partial(begin_sweeps, server))
     # In the background: the hub's start does not wait for the cluster.
-    _go_on(hub, "check the device profiles against the cluster", partial(begin_checking, spawner))
+    _go_on(hub, "check the device profiles against the cluster", partial(begin_checking, server))
     # Pages and servers of before a restart of the hub ask again.
     in_background(retry_until_done(_serves_devices, "serve servers their devices", hub.log), "serving of devices")
     if is_configured(spawner.placeholder_service):

@@ -9,7 +9,6 @@ from dra_spawner.profiles.compiler.claim_plan import (
 )
 from dra_spawner.profiles.compiler.language import parse_device_claims
 from dra_spawner.profiles.profile_list import free_text_problems, profile_list_problems
-from dra_spawner.profiles.syntax.json_schema import json_schema
 from dra_spawner.profiles.syntax.problems import AdminAccessRefused, Problem, ProfileError
 from dra_spawner.profiles.syntax.user_options import UnreadName, form_fields_problem, user_options_problem
 
@@ -24,7 +23,6 @@ __all__ = [
     "compile_device_claims",
     "form_fields_problem",
     "free_text_problems",
-    "json_schema",
     "parse_device_claims",
     "profile_list_problems",
     "template_manifest",

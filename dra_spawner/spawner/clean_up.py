@@ -17,7 +17,7 @@ from dra_spawner.spawner.hub_parts.hub_wide import (
 )
 from dra_spawner.spawner.objects.leftovers import Kind, Sweep
 from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
-from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.server_context import ServerContext
 
 #: Pauses before each look for what a request without an answer has created after the removal. The API server ends a
 #: request after a minute (``--request-timeout``).
@@ -60,30 +60,30 @@ def companion_kinds() -> set[Kind]:
     return hub_wide("kinds of companions", set)
 
 
-def begin_sweeping(spawner: SpawnerSettings) -> None:
+def begin_sweeping(server: ServerContext) -> None:
     """Begin the periodic sweep, once in a hub or in its namespace."""
     run_once(
-        ("sweep", spawner.servers_namespace),
+        ("sweep", server.servers_namespace),
         lambda: run_periodically(
-            partial(_sweep, spawner),
-            lambda: float(spawner.leftovers_sweep_interval_seconds),
+            partial(_sweep, server),
+            lambda: float(server.spawner.leftovers_sweep_interval_seconds),
             "The sweep of leftovers failed",
-            spawner.log,
+            server.log,
         ),
     )
 
 
-async def _sweep(spawner: SpawnerSettings) -> None:
+async def _sweep(server: ServerContext) -> None:
     # Younger objects without an end may belong to a running start.
     sweep = Sweep(
-        spawner.kubernetes,
-        spawner.servers_namespace,
-        spawner.longest_start,
+        server.kubernetes,
+        server.servers_namespace,
+        server.longest_start,
         utc_now(),
-        hub_namespace=spawner.hub_namespace,
+        hub_namespace=server.hub_namespace,
     )
     await sweep.run(companion_kinds())
     for done in sweep.done:
-        spawner.log.info("Swept leftovers: %s", done)
+        server.log.info("Swept leftovers: %s", done)
     for error in sweep.errors:
-        spawner.log.warning("Could not sweep all leftovers: %s", error)
+        server.log.warning("Could not sweep all leftovers: %s", error)

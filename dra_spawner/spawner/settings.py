@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from kubespawner import KubeSpawner
 from traitlets import Any as AnyValue
@@ -12,19 +10,9 @@ from traitlets import Bool, Bunch, Dict, Enum, Float, Integer, List, TraitError,
 
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.profiles.common_options import with_common_options
-from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
 from dra_spawner.spawner.progress.idle_servers import SHORTEST_SECONDS
 
-__all__ = ["SpawnerSettings"]
-
-#: Of namespaces of users, unless the configuration sets another. It allows what servers of JupyterHub usually need.
-_POD_SECURITY_LEVEL: Final = "baseline"
-#: Dicts into which a profile's overrides are merged, in place.
-_MERGED: Final = ("device_claims", "intel_gas", "vlans")
-#: Traits that a profile may change for one start only.
-_OF_ONE_START: Final = (*_MERGED, "devices_idle_timeout")
+__all__ = ["SpawnerSettings", "applied_later"]
 
 
 class SpawnerSettings(KubeSpawner):
@@ -274,18 +262,8 @@ class SpawnerSettings(KubeSpawner):
     #: the user's spawner is created, and so keep the hub from starting.
     user_options = AnyValue(help="The user's choices, by name.")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.configured = {name: copy.deepcopy(getattr(self, name)) for name in _OF_ONE_START}
-
-    def clear_state(self) -> None:
-        """Forget the last start, and its profile's changes of traits."""
-        super().clear_state()
-        for name, value in self.configured.items():
-            setattr(self, name, copy.deepcopy(value))
-
     @validate("devices_idle_timeout")
-    def _long_enough(self, proposal: Bunch) -> int:
+    def _dra_idle_timeout(self, proposal: Bunch) -> int:
         seconds: int = proposal["value"]
         if 0 < seconds < SHORTEST_SECONDS:
             raise TraitError(
@@ -295,80 +273,14 @@ class SpawnerSettings(KubeSpawner):
         return seconds
 
     @default("user_options")
-    def _user_options_default(self) -> dict[str, Any]:
+    def _dra_user_options(self) -> dict[str, Any]:
         return {}
 
     @default("apply_user_options")
-    def _apply_user_options_default(self) -> Any:
+    def _dra_apply_user_options(self) -> Any:
         # ``load_user_options`` applies the options. Without this hook JupyterHub would log the names of all options.
-        return _applied_later
-
-    @property
-    def configured_profiles(self) -> Any:
-        """The static list of profiles with the common options; a function as it is configured."""
-        return with_common_options(self.profile_list, self.common_profile_options)
-
-    # For the steps of a start
-
-    @property
-    def kubernetes(self) -> KubernetesApi:
-        """Client of the API server, over KubeSpawner's connection."""
-        return KubernetesApi(self.api.api_client, timeout_seconds=self.k8s_api_request_timeout)
-
-    @property
-    def devices(self) -> DeviceReader:
-        """Reader of the cluster's devices, shared by all spawners of a hub."""
-        return device_reader(self.kubernetes)
-
-    @property
-    def servers_namespace(self) -> str | None:
-        """Namespace of all servers of this hub; None if each user has one."""
-        return None if self.enable_user_namespaces else self.namespace
-
-    @property
-    def hub_namespace(self) -> str:
-        """Namespace of the hub; outside of a cluster, the label in ``user_namespace_labels``."""
-        return str(self.user_namespace_labels.get(names.HUB_NAMESPACE) or self._namespace_default())
-
-    async def _ensure_namespace(self) -> None:
-        """Create the user's namespace as KubeSpawner does, with the labels by which the chart's policies know it."""
-        ours = {names.HUB_NAMESPACE: self.hub_namespace, names.POD_SECURITY: _POD_SECURITY_LEVEL}
-        self.set_trait("user_namespace_labels", {**ours, **self.user_namespace_labels})
-        await super()._ensure_namespace()
-
-    @property
-    def user_groups(self) -> list[str]:
-        """Names of the user's groups in the hub."""
-        return [group.name for group in self.user.groups]
-
-    @property
-    def chosen_profile(self) -> str:
-        """Slug of the profile that the user chose; empty for none. Without profiles, options have another meaning."""
-        return str((self.user_options or {}).get("profile") or "") if self.profile_list else ""
-
-    @property
-    def other_code_reads_options(self) -> bool:
-        """Whether code of the hub's own may read options that no profile has: its spawner class, or its hooks."""
-        applied = getattr(self, "apply_user_options", None)  # since JupyterHub 5.3
-        return (
-            any(not _is_known(kind) for kind in type(self).__mro__)
-            or self.options_from_form != self._options_from_form
-            or (callable(applied) and applied is not _applied_later)
-        )
-
-    @property
-    def longest_start(self) -> timedelta:
-        """Longest duration of a start.
-
-        Its own deadline is before ``start_timeout``; its last requests may run a little longer.
-        """
-        return timedelta(seconds=int(self.start_timeout + self.k8s_api_request_retry_timeout))
+        return applied_later
 
 
-def _is_known(kind: type) -> bool:
-    """Whether a class in the order of a spawner's classes is of this project, or of KubeSpawner."""
-    return kind in KubeSpawner.__mro__ or kind.__module__.startswith(f"{__name__.partition('.')[0]}.")
-
-
-def _applied_later(spawner: KubeSpawner, user_options: object) -> None:
+def applied_later(spawner: KubeSpawner, user_options: object) -> None:
     """Do nothing; ``load_user_options`` applies options."""

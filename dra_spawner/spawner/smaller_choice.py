@@ -24,7 +24,7 @@ from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import form_choices
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits
-from dra_spawner.spawner.spawn_form import SpawnForm
+from dra_spawner.spawner.server_context import ServerContext
 
 __all__ = ["SmallerChoice", "claims_size", "free_smaller_choice", "is_smaller"]
 
@@ -77,7 +77,10 @@ class _Candidate:
 
 
 async def free_smaller_choice(
-    spawner: SpawnForm, specs: Mapping[str, JsonObject], pod: JsonObject
+    server: ServerContext,
+    availability: AvailabilityClient | None,
+    specs: Mapping[str, JsonObject],
+    pod: JsonObject,
 ) -> SmallerChoice | None:
     """Return a choice of the user's form that is smaller than some claims, and free.
 
@@ -85,6 +88,8 @@ async def free_smaller_choice(
 
     Parameters
     ----------
+    availability
+        The hub's questions to the service; None without a service.
     specs
         Specs of the claims that no node has free, by the claim's name.
     pod
@@ -93,17 +98,18 @@ async def free_smaller_choice(
     size = claims_size(specs)
     if not size:
         return None
+    spawner = server.spawner
     profiles = spawner._sorted_dict_values(spawner.profile_list)
     if callable(profiles):
         profiles = await maybe_future(profiles(spawner))
     profiles = spawner._get_initialized_profile_list(profiles) or []
-    found = list(_candidates(profiles, spawner, size))
+    found = list(_candidates(profiles, server, size))
     found.sort(key=lambda each: (each.is_alike, _order(each.size)), reverse=True)
-    if spawner.availability is not None:
-        free = await _free_by_service(spawner.availability, [each.choice.name for each in found])
+    if availability is not None:
+        free = await _free_by_service(availability, [each.choice.name for each in found])
         if free is not None:
             return next((each.choice for each in found if each.choice.name in free), None)
-    return await _free_by_devices(spawner, [each for each in found if each.is_alike], pod)
+    return await _free_by_devices(server, [each for each in found if each.is_alike], pod)
 
 
 async def _free_by_service(client: AvailabilityClient, names: Sequence[str]) -> set[str] | None:
@@ -121,14 +127,14 @@ async def _free_by_service(client: AvailabilityClient, names: Sequence[str]) -> 
 
 
 async def _free_by_devices(
-    spawner: SpawnForm, candidates: Sequence[_Candidate], pod: JsonObject
+    server: ServerContext, candidates: Sequence[_Candidate], pod: JsonObject
 ) -> SmallerChoice | None:
     """The first choice whose devices are free on a node that suits a pod."""
     try:
-        seen = await spawner.devices.objects()
+        seen = await server.devices.objects()
     except KubernetesError:
         return None
-    suitable_nodes = SuitableNodes()
+    suitable_nodes, spawner = SuitableNodes(), server.spawner
     servers = [] if spawner.pod_reflector is None else list(spawner.pod_reflector.pods.values())
     others = [each for each in servers if each["metadata"].get("name") != spawner.pod_name]
     suitable_nodes.read(seen.nodes, [(each, each["spec"].get("nodeName") or "") for each in others])
@@ -180,13 +186,14 @@ def _order(size: ClaimsSize) -> tuple[int, int, int]:
     return len(counts), sum(counts), sum(amount.nano for _, _, share in size.values() for amount in share.values())
 
 
-def _candidates(profiles: Iterable[Any], spawner: SpawnForm, size: ClaimsSize) -> Iterator[_Candidate]:
+def _candidates(profiles: Iterable[Any], server: ServerContext, size: ClaimsSize) -> Iterator[_Candidate]:
     """Smaller ones of each profile with its default choices, and of each choice of an option of the user's profile."""
     listed = [each for each in profiles if isinstance(each, Mapping)]
     names = form_choices(listed)
-    settings = {"device_claims": spawner.configured["device_claims"]}
-    options = spawner.user_options if isinstance(spawner.user_options, Mapping) else {}
-    chosen = _chosen(listed, spawner.chosen_profile)
+    settings = {"device_claims": server.configured["device_claims"]}
+    submitted = server.spawner.user_options
+    options = submitted if isinstance(submitted, Mapping) else {}
+    chosen = _chosen(listed, server.chosen_profile)
     own_picks = _picks(chosen, options) if chosen is not None else {}
     own = _listed(listed, settings, chosen, own_picks)
     for profile in listed:

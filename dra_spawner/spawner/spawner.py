@@ -1,297 +1,222 @@
 """DRASpawner: KubeSpawner with the devices of a profile.
 
-In a start, KubeSpawner applies the chosen profile. Each step of `STEPS` that the profile needs is loaded, changes the
-pod, and prepares its creation. After an error the steps are undone in the reverse order.
+The class has the traits, and replaces the methods of KubeSpawner that a hub's own class may replace, too. What they do
+is in its parts: the form, the start, and the pages. All parts are behind one attribute, so that a hub's own class may
+use any name.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from dataclasses import replace
-from typing import Any, ClassVar
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
-from kubernetes_asyncio.client.exceptions import ApiException
+from jupyterhub.utils import maybe_future
+from kubespawner import KubeSpawner
+from kubespawner.spawner import PodReflector
+from traitlets import default, observe
 
-from dra_spawner.kube.client.api import KubernetesError
-from dra_spawner.kube.pod_ends import is_stopped_with_start
-from dra_spawner.spawner.clean_up import begin_sweeping
-from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS
-from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
-from dra_spawner.spawner.progress.durations import clean_up_seconds, kubespawner_may_give_up
-from dra_spawner.spawner.progress.idle_servers import idle_seconds, idle_sentence
+from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.spawner.home_page import HomePage
+from dra_spawner.spawner.hub_addresses import serve_devices
+from dra_spawner.spawner.hub_parts.running_hub import running_hub
+from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.progress.server_record import ServerRecord
-from dra_spawner.spawner.progress.start_messages import StartMessages
-from dra_spawner.spawner.spawn_refusal import (
-    ErrorInHubCode,
-    RefusalReason,
-    SpawnRefused,
-    count_as_refusal,
-    is_for_users,
-    most_informative_error,
-    refusal_of_error,
-)
+from dra_spawner.spawner.progress.start_progress import progress_items
+from dra_spawner.spawner.server_context import ServerContext
+from dra_spawner.spawner.server_start import ServerStart
+from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.spawn_form import SpawnForm
 from dra_spawner.spawner.start_page import StartPage
-from dra_spawner.spawner.steps import STEPS, Attempt, CreationOutcome, Retry, Step
-from dra_spawner.spawner.steps.attempt import OptionalDevicesUnavailable
-from dra_spawner.spawner.steps.pod_failures import PodCannotRun
-from dra_spawner.spawner.steps.pod_watch import PodWatch, pod_of
-from dra_spawner.spawner.steps.second_pod import plan_second_pod
+from dra_spawner.spawner.user_pages.hub_templates import extend_templates
 
-#: Seconds between checks of the reflector for a terminating pod; they make no requests.
-_POD_LOOK_SECONDS = 0.1
-#: Seconds that a cancelled start waits for its clean-up: JupyterHub stops the server a second after it has cancelled.
-_CANCELLED_WAIT_SECONDS = 0.5
-#: Seconds for the graceful deletion of the first pod, whose node or driver may not respond.
-_GRACEFUL_SECONDS = 15.0
+if TYPE_CHECKING:
+    from dra_spawner.spawner.devices.reader import Reading
+    from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+
+__all__ = ["DRASpawner", "SpawnerParts"]
+
+#: Of namespaces of users, unless the configuration sets another. It allows what servers of JupyterHub usually need.
+_POD_SECURITY_LEVEL: Final = "baseline"
 
 
-class DRASpawner(StartPage):
+@dataclass(eq=False)
+class SpawnerParts:
+    """The parts of one spawner.
+
+    Attributes
+    ----------
+    own_devices
+        Reading of the devices that the server was told of; None before it has asked.
+    """
+
+    server: ServerContext
+    form: SpawnForm
+    page: StartPage
+    home: HomePage
+    start: ServerStart
+    own_devices: Reading[OwnDevices] | None = None
+
+    @classmethod
+    def of(cls, spawner: SpawnerSettings) -> SpawnerParts:
+        """The parts of a new spawner."""
+        server = ServerContext(spawner)
+        form, page, home = SpawnForm(server), StartPage(server), HomePage(server)
+        return cls(server, form, page, home, ServerStart(server, form, page, home))
+
+
+class DRASpawner(SpawnerSettings):
     """Spawns JupyterHub servers in pods that get devices, or shares of devices, by Dynamic Resource Allocation."""
 
-    steps: ClassVar[tuple[type[Step], ...]] = STEPS
+    _dra: SpawnerParts
 
-    _retry = Retry()
-    _start_ends = 0.0
-    _tasks: asyncio.TaskGroup | None = None
-    #: Whether a pod with devices was created in this start, and not stopped since.
-    _pod_was_created = False
-    #: Whether a server that nobody uses is being stopped.
-    _is_stopping_idle = False
-    #: Whether `stop` must still be called for a failed start, whose pod this class has removed itself.
-    _stop_is_due = False
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._dra = SpawnerParts.of(self)
+        # JupyterHub makes a user's spawner before it renders one of the user's pages.
+        extend_templates(getattr(running_hub(), "tornado_settings", {}), self.log)
+        serve_devices()
 
-    # The phases of an attempt
+    # The form
+
+    # KubeSpawner's `_options_form_default` is for code of the hub's own, which calls it: it renders a list at once, and
+    # returns a function for a list from a function.
+
+    @default("options_form")
+    def _dra_options_form(self) -> Any:
+        # JupyterHub reads this for each of its pages.
+        return self._render_options_form_dynamically if self.profile_list else ""
+
+    @observe("options_form")
+    def _dra_form_changed(self, change: object) -> None:
+        if "_dra" in vars(self):  # the configuration was read before
+            self._dra.form.is_default = False
+
+    async def get_options_form(self) -> Any:
+        """Return the form for JupyterHub's page, rendered from the devices and the availability of this moment."""
+        await self._dra.form.prepare()
+        form = await super().get_options_form()
+        # `_options_form_default` may have returned a function to a function of the hub's own.
+        return await maybe_future(form(self)) if callable(form) else form
+
+    async def _render_options_form_dynamically(self, current_spawner: KubeSpawner) -> Any:
+        return self._render_options_form(await self._dra.form.own_profiles())
+
+    def _render_options_form(self, profile_list: Any) -> Any:
+        initialized, render_template = super()._get_initialized_profile_list, super()._render_options_form
+        return self._dra.form.render(profile_list, initialized, render_template)
+
+    def _get_initialized_profile_list(self, profile_list: Any) -> Any:
+        return super()._get_initialized_profile_list(self._dra.form.completed(profile_list))
+
+    def _options_from_form(self, formdata: dict[str, list[Any]]) -> Any:
+        of_others = self._dra.form.checked_fields(formdata)
+        return {**of_others, **super()._options_from_form(formdata)}
+
+    def _apply_user_options_dict(self, user_options: dict[str, Any]) -> None:
+        # JupyterHub logs a warning at each start for each other option; those are of profiles.
+        named = {name: value for name, value in user_options.items() if name in self.apply_user_options}
+        super()._apply_user_options_dict(named)
+
+    def _validate_user_options(self, profile_list: list[dict[str, Any]] | None) -> None:
+        # Replaces KubeSpawner's checks, which may need exponential time for patterns.
+        self._dra.form.validate(profile_list)
+
+    # The start
 
     async def load_user_options(self) -> None:
-        """Apply the chosen profile, and load its steps; refuse a choice that can never work.
-
-        Raises
-        ------
-        SpawnRefused
-            With a sentence for the user. An HTTPError of the hub's own code passes unchanged.
-        """
-        await self.learn_devices_of_choices()
-        self.attempt = Attempt(self, self.messages, self._retry, self._tasks)
-        try:
-            await super().load_user_options()
-        except Exception as error:
-            if is_for_users(error):
-                raise
-            # A function of the hub's own, an invalid profile, or overrides that do not merge.
-            self.log.exception("Profile cannot be applied")
-            raise ErrorInHubCode from error
-        await self.attempt.load(self.steps)
+        """Apply the chosen profile, and load its steps."""
+        await self._dra.start.load(super().load_user_options)
 
     async def get_pod_manifest(self) -> Any:
-        """Return KubeSpawner's pod, changed by the steps."""
-        try:
-            pod = await super().get_pod_manifest()
-        except (TimeoutError, aiohttp.ClientError, ApiException) as error:
-            # Of a function of the hub's own, such as `uid`: KubeSpawner makes no request here.
-            self.log.exception("A setting of the pod cannot be found")
-            raise ErrorInHubCode from error
-        await self.attempt.change_pod(pod)
-        return pod
+        """Return KubeSpawner's pod, changed by the steps of the start."""
+        return await self._dra.start.pod_manifest(super().get_pod_manifest)
 
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
-        """Create the objects that the final pod needs, then the pod. KubeSpawner calls it for each try."""
-        attempt, stops, outcome = self.attempt, self._stops, CreationOutcome.UNKNOWN
-        self._refuse_pod_without_devices()
-        if not await attempt.prepare_request(pod):
-            return False
-        try:
-            if await super()._make_create_pod_request(pod, request_timeout):
-                outcome = CreationOutcome.CREATED
-                self._pod_was_created = attempt.named_objects is not None
-            elif stops != self._stops:
-                outcome = CreationOutcome.NOT_CREATED  # KubeSpawner has stopped another pod of that name
-        except ApiException as error:
-            if error.status is not None and error.status < 500:
-                outcome = CreationOutcome.NOT_CREATED
-            raise
-        except aiohttp.ClientError as error:
-            if attempt.named_objects is None:
-                raise
-            self.log.warning("No answer whether the pod was created, trying again: %s", error)
-        finally:
-            attempt.requested(outcome)
-        return outcome is CreationOutcome.CREATED
-
-    def _refuse_pod_without_devices(self) -> None:
-        """Refuse a pod that lacks its devices, as a hub's class has replaced a method that adds them."""
-        if not self.device_claims or self.attempt.objects is not None:
-            return
-        method = "get_pod_manifest" if self.attempt.steps else "load_user_options"
-        owner = next(each.__name__ for each in type(self).__mro__ if method in vars(each))
-        self.log.error(
-            "Spawn refused, the pod would have no devices: %s.%s must call super().%s()", owner, method, method
-        )
-        sentence = "This server would start without its devices. Please tell your administrator."
-        raise SpawnRefused(sentence, RefusalReason.PROFILE)
-
-    # Start and stop
+        request = super()._make_create_pod_request
+        return await self._dra.start.request_pod(pod, lambda: request(pod, request_timeout))
 
     async def _start(self) -> str:
-        """Start the pod within ``start_timeout``; remove all its objects if that fails."""
-        self._retry = Retry()
-        self._pod_was_created = self._stop_is_due = False
-        self.record_start()
-        self.messages = StartMessages(self.namespace, self.pod_name)
-        self.attempt = Attempt(self, self.messages)
-        self.begin_sweeping()
-        # JupyterHub cancels at start_timeout without a message, so this ends a little earlier, with the reason.
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        self._start_ends = began + self.start_timeout - clean_up_seconds(self.start_timeout)
-        deadline = asyncio.timeout_at(self._start_ends)
-        try:
-            async with deadline:
-                url = await self._start_with_second_attempts()
-                self.record_place()
-                return url
-        except BaseException as error:
-            # KubeSpawner raises the same type of error if a request of its own is not answered, but not so late.
-            is_late = deadline.expired() or (
-                isinstance(error, TimeoutError) and kubespawner_may_give_up(loop.time() - began, self.start_timeout)
-            )
-            watch = self.attempt.step(PodWatch)
-            waiting_for = watch.waiting_for if watch is not None else ""
-            # Beside the clean-up, as JupyterHub cancels both soon.
-            smaller = self.begin_search_for_smaller() if is_late and waiting_for else None
-            self._stop_is_due = self._would_be_stopped()
-            is_cancelled = isinstance(error, asyncio.CancelledError) and not is_late
-            # If JupyterHub cancels meanwhile, the clean-up goes on, and the user still reads why the start has failed.
-            with contextlib.suppress(asyncio.CancelledError):
-                await self.attempt.undo(_CANCELLED_WAIT_SECONDS if is_cancelled else CLEAN_UP_WAIT_SECONDS)
-            late = self.start_timeout if is_late else None
-            refusal = refusal_of_error(error, waiting_for, late, self.log, self.attempt.terminating)
-            if isinstance(refusal, SpawnRefused):
-                count_as_refusal(self)
-                await self.explain_failure(refusal, smaller, began + self.start_timeout)
-            if refusal is error:
-                raise
-            raise refusal from error
+        return await self._dra.start.run(super()._start)
 
-    async def _start_with_second_attempts(self) -> str:
-        """Start the pod; again without unavailable optional devices, and once more after a failure on its node."""
-        while True:
-            try:
-                return await self._start_once()
-            except OptionalDevicesUnavailable as gone:
-                self.messages.notify(str(gone))
-                self._retry = replace(self._retry, without_optional_devices=True)
-                await self._remove_attempt()
-            except PodCannotRun as found:
-                failed = await plan_second_pod(self.attempt, found, self._start_ends)
-                self._retry = replace(self._retry, failed=failed)
-                await self._end_failed_pod()
-
-    async def _start_once(self) -> str:
-        self.messages.lost_place()
-        try:
-            async with asyncio.TaskGroup() as self._tasks:
-                url = await super()._start()
-                if self.attempt.following is not None:
-                    self.attempt.following.cancel()
-        except BaseExceptionGroup as group:
-            raise most_informative_error(group) from group
-        finally:
-            self._tasks = None
-        return str(url)
-
-    async def _end_failed_pod(self) -> None:
-        """Remove this attempt's objects, and wait until its pod is gone, as the next pod has the same name."""
-        objects = self.attempt.objects
-        if objects is None:
-            return
-        try:
-            async with asyncio.timeout(_GRACEFUL_SECONDS):
-                # Not by force, as that removes the pod before its devices are released: the next pod would fail in the
-                # same way, and other pods would get the device too early.
-                await objects.end_pod(self.pod_name, self.delete_grace_period)
-                await self._until_gone(objects)
-        except (KubernetesError, TimeoutError) as error:
-            self.log.warning("The pod does not end, so it is removed by force: pod=%s %r", self.pod_name, error)
-        await self._remove_attempt()
-
-    async def _remove_attempt(self) -> None:
-        """Remove this attempt's objects by force, and wait until its pod is gone."""
-        objects = self.attempt.objects
-        await self.attempt.undo()
-        if objects is not None:
-            await self._until_gone(objects)
-
-    async def _until_gone(self, objects: StartObjects) -> None:
-        while pod_of(self, objects) is not None:  # noqa: ASYNC110 - the reflector has no event
-            await asyncio.sleep(_POD_LOOK_SECONDS)
-
-    def _would_be_stopped(self) -> bool:
-        """Whether JupyterHub would stop a failed start's pod of KubeSpawner, which nothing else removes."""
-        objects = self.attempt.objects
-        pod = pod_of(self, objects) if objects is not None and self.pod_reflector is not None else None
-        if pod is not None:
-            return is_stopped_with_start(pod, delete_stopped_pods=self.delete_stopped_pods)
-        watch = self.attempt.step(PodWatch)
-        # A pod that was seen and is gone was deleted by others.
-        return self._pod_was_created and not (watch is not None and watch.seen)
-
-    async def poll(self) -> int | None:
-        """Return None while the server runs, else its exit code.
-
-        A failed start counts as running until `stop` was called. JupyterHub calls `stop` only for servers that run; a
-        hub's own class may remove there what it has made in its ``start``.
-        """
-        if self._stop_is_due:
-            return None
-        status = await super().poll()
-        return await self._stop_if_idle() if status is None else status
-
-    async def _stop_if_idle(self) -> int | None:
-        """Stop a running server with devices that nobody uses, as `poll` notices servers that have ended."""
-        limit = self.idle_timeout()
-        if not limit or not self.ready or self._is_stopping_idle or not self.has_devices():
-            return None
-        seconds = idle_seconds(self.orm_spawner.last_activity, self.orm_spawner.started, utc_now().replace(tzinfo=None))
-        if seconds < limit:
-            return None
-        self.log.info("A server with devices is stopped, as it is idle: pod=%s seconds=%d", self.pod_name, seconds)
-        self._is_stopping_idle = True
-        try:
-            await self.stop()
-        except Exception:  # the next poll tries again
-            self.log.exception("An idle server could not be stopped: pod=%s", self.pod_name)
-            return None
-        finally:
-            self._is_stopping_idle = False
-        self.record = ServerRecord.of_end(idle_sentence(limit))
-        return 0
-
-    def clear_state(self) -> None:
-        """Forget the last start."""
-        super().clear_state()
-        self._stop_is_due = False
+    async def _ensure_namespace(self) -> None:
+        """Create the user's namespace as KubeSpawner does, with the labels by which the chart's policies know it."""
+        ours = {names.HUB_NAMESPACE: self._dra.server.hub_namespace, names.POD_SECURITY: _POD_SECURITY_LEVEL}
+        self.set_trait("user_namespace_labels", {**ours, **self.user_namespace_labels})
+        await super()._ensure_namespace()
 
     async def stop(self, now: bool = False) -> None:
-        """Stop the pod, and undo its steps."""
-        self._stops += 1
-        self._pod_was_created = self._stop_is_due = False
-        # During a start KubeSpawner also stops an older pod; then the new start's objects must stay.
-        is_starting = self._tasks is not None
-        clean_ups = [] if is_starting else [kind.before_stop(self) for kind in reversed(self.steps)]
-        await super().stop(now)
-        for clean_up in clean_ups:
-            if clean_up is not None:
-                await clean_up()
+        """Stop the pod, and undo the steps of its start."""
+        stop = super().stop
+        await self._dra.start.stop(lambda: stop(now))
 
-    # Once in a hub
+    async def poll(self) -> int | None:
+        """Return None while the server runs, else its exit code; remember why Kubernetes ended a server that ran.
 
-    def begin_sweeping(self) -> None:
-        """Begin the sweep in the background, once for the hub or for its namespace."""
-        if self.vlans:
-            # Imported here, as few hubs have VLANs.
-            from dra_spawner.spawner.steps.vlan import begin_sweeping_vlans
+        A failed start counts as running until `stop` was called. JupyterHub calls `stop` only for servers that run; a
+        hub's own class may remove there what it has made in its ``start``. A server that nobody uses is stopped here,
+        as JupyterHub notices servers that have ended.
+        """
+        start, home = self._dra.start, self._dra.home
+        if start.stop_is_due:
+            return None
+        stops = start.stops
+        status: int | None = await super().poll()
+        if status is None:
+            return await home.stop_if_idle()
+        await home.record_end(is_stopped=stops != start.stops)
+        return status
 
-            begin_sweeping_vlans(self)
-        begin_sweeping(self)
+    # The pages
+
+    @property
+    def events(self) -> list[JsonObject]:
+        """The pod's events and this project's messages."""
+        return self._dra.page.with_events(super().events)
+
+    @property
+    def _last_event(self) -> str | None:
+        """Uid of the last event before this start; KubeSpawner shows those after it."""
+        return self._dra.page.event_before
+
+    @_last_event.setter
+    def _last_event(self, uid: str | None) -> None:
+        self._dra.page.last_event(uid)
+
+    async def _start_watching_events(self, replace: bool = False) -> Any:
+        """Watch events. A start and its progress page call it first: the events so far are of earlier starts."""
+        reflector = await super()._start_watching_events(replace)
+        self._dra.page.progress.messages.skip(super().events)
+        return reflector
+
+    async def _start_reflector(self, kind: str, reflector_class: Any, replace: bool = False, **kwargs: Any) -> Any:
+        """Start a reflector of KubeSpawner; that of pods also keeps those that are gone."""
+        reflector_class = EndedPodsReflector if reflector_class is PodReflector else reflector_class
+        return await super()._start_reflector(kind, reflector_class, replace=replace, **kwargs)
+
+    async def progress(self) -> AsyncIterator[JsonObject]:
+        """Yield the progress of the start: a sentence of the moment, and Kubernetes' events for the log."""
+        if self.events_enabled:
+            await self._start_watching_events()
+        page = self._dra.page
+        async for item in progress_items(lambda: self.events, page.line, page.has_ended):
+            yield item
+
+    # The state
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state that JupyterHub stores for this server."""
+        return {**super().get_state(), **self._dra.home.record.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over the stored state of this server."""
+        super().load_state(state)
+        self._dra.home.record = ServerRecord.of_state(state)
+
+    def clear_state(self) -> None:
+        """Forget the last start and its profile's changes of traits, but not why it failed."""
+        super().clear_state()
+        self._dra.server.restore_settings()
+        self._dra.home.forget_server()
+        self._dra.start.stop_is_due = False

@@ -24,7 +24,7 @@ from dra_spawner.placeholders.planner.targets.published_shapes import PublishedS
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.web_application import ADDRESSES
 from dra_spawner.service.web_settings import WebSettings
-from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler, HasAvailability
+from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import FormChoices, FormOption
 from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, hub_wide
@@ -152,7 +152,7 @@ class Asked(AvailabilityHandler):
     client: AvailabilityClient
     answer: Any = None
 
-    def _spawner(self) -> HasAvailability:
+    def _form(self) -> Any:
         return self
 
     @property

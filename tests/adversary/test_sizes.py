@@ -16,6 +16,7 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, shape_from
 from dra_spawner.profiles import ProfileError, compile_device_claims
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.adversary.quantities import OVERFLOWING
 from tests.all_of_them import all_of_them
@@ -206,15 +207,15 @@ class CarelessSpawner(DRASpawner):
     async def load_user_options(self) -> None:
         await super().load_user_options()
         if self.way == "plan":
-            assert self.attempt.plan is not None
-            spec: Any = self.attempt.plan.claims[0].spec
+            assert parts_of(self).start.attempt.plan is not None
+            spec: Any = parts_of(self).start.attempt.plan.claims[0].spec
             spec["devices"]["requests"][0]["exactly"]["capacity"]["requests"]["memory"] = "10e18"
 
     async def get_pod_manifest(self) -> Any:
         pod = await super().get_pod_manifest()
         if self.way == "objects":
-            assert self.attempt.objects is not None
-            manifest = self.attempt.objects.templates["gpu"]
+            assert parts_of(self).start.attempt.objects is not None
+            manifest = parts_of(self).start.attempt.objects.templates["gpu"]
             manifest["spec"]["spec"] = raw("9223372036854775808")
         return pod
 

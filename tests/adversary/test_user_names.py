@@ -13,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.dra.cel.evaluation.device import CelDevice
 from dra_spawner.dra.cel.selector import compile_selector
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.adversary.hostile_texts import NAMES, SERVERS, TEXTS
 from tests.spawner.conftest import nowhere
@@ -206,7 +207,7 @@ async def request_of(spawner, text):
         assert str(problem).isprintable()
         return None
     await spawner.get_pod_manifest()
-    (template,) = spawner.attempt.objects.templates.values()
+    (template,) = parts_of(spawner).start.attempt.objects.templates.values()
     devices = template["spec"]["spec"]["devices"]
     assert [each["opaque"] for each in devices["config"]] == [{"driver": DRIVER, "parameters": {"user": "eve"}}]
     (request,) = devices["requests"]
@@ -281,7 +282,7 @@ class OwnSpawner(DRASpawner):
 #: Options that name settings, and what other code of a hub could take for something else.
 OF_OTHER_CODE: tuple[dict[str, object], ...] = (
     {"device_claims": {"gpu": OWN}, "kubespawner_override": {"image": "evil"}, "image": "evil", "cmd": ["sh"]},
-    {"__class__": "x", "user_options": {}, "steps": [], "attempt": None, "chosen_profile": "typed"},
+    {"__class__": "x", "user_options": {}, "steps": [], "attempt": None, "_dra": None},
     {"x" * 1_000_000: "y", "deep": [[[[{}]]]], "many": list(range(10_000))},
 )
 
@@ -298,7 +299,7 @@ async def test_options_that_are_left_to_other_code_of_a_hub_bring_nothing(nowher
             spawner.clear_state()
             await spawner.load_user_options()
             pods.append(ApiClient().sanitize_for_serialization(await spawner.get_pod_manifest()))
-            assert not spawner.attempt.objects.templates
+            assert not parts_of(spawner).start.attempt.objects.templates
         assert all(pod == pods[0] for pod in pods)
         logged = [each.getMessage() for each in caplog.records if each.name != "asyncio"]
         assert all(len(each) < 1000 and each.isprintable() for each in logged)

@@ -13,6 +13,7 @@ from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
+from dra_spawner.spawner.server_context import parts_of
 from tests.chart.hub_release import HubRelease
 from tests.chart.rendering import of_kind
 from tests.chart.whole_cluster import SERVER_IMAGE
@@ -96,14 +97,18 @@ async def _leave_and_sweep(spawner: DRASpawner) -> None:
     if spawner.enable_user_namespaces:
         await spawner._ensure_namespace()
     await spawner.get_pod_manifest()
-    objects = spawner.attempt.objects
+    objects = parts_of(spawner).start.attempt.objects
     assert objects is not None
     claims = {each["metadata"]["name"] for each in objects.templates.values()}
     await objects.ensure(claims | {each.object.name for each in objects.shared.values()})
     await objects.end_pod(spawner.pod_name, 0)
     later = utc_now() + timedelta(hours=1)
     sweep = Sweep(
-        spawner.kubernetes, spawner.servers_namespace, timedelta(), later, hub_namespace=spawner.hub_namespace
+        parts_of(spawner).server.kubernetes,
+        parts_of(spawner).server.servers_namespace,
+        timedelta(),
+        later,
+        hub_namespace=parts_of(spawner).server.hub_namespace,
     )
     await sweep.run({NETWORKS})
     assert sweep.errors == []

@@ -10,6 +10,7 @@ import pytest
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
+from dra_spawner.spawner.server_context import parts_of
 from tests.cluster.access import HUB_ACCOUNT, RBAC_API
 from tests.cluster.fault_proxy import Fault
 from tests.integration.faulty_hub import Faulty, faults_at, faulty_on, with_a_user_each
@@ -143,9 +144,11 @@ async def test_a_hub_that_was_killed_leaves_companions_to_the_sweep(faulty):
     spawner = faulty.side.user("bob").spawner
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
-    await spawner.attempt.objects.ensure({entry["resourceClaimTemplateName"] for entry in pod.spec.resource_claims})
+    await parts_of(spawner).start.attempt.objects.ensure(
+        {entry["resourceClaimTemplateName"] for entry in pod.spec.resource_claims}
+    )
     assert len(await config_maps(faulty)) == 2
-    ends = spawner.attempt.objects.ends
+    ends = parts_of(spawner).start.attempt.objects.ends
 
     async def sweep(now) -> list[str]:
         found = Sweep(faulty.cluster.admin, faulty.cluster.namespace, ends - ends, now)

@@ -15,6 +15,7 @@ from dra_spawner.kube.client.api import KubernetesError, PatchType
 from dra_spawner.kube.pod_ends import REMOVED
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.server_context import parts_of
 from tests.integration.devices import whole
 from tests.integration.warm_placeholders import WHOLE, node, warm_placeholders
 from tests.polling import eventually
@@ -74,7 +75,7 @@ async def test_the_reason_of_an_eviction_is_kept(ended_hub):
             return await spawner.poll() is not None
 
         await eventually(is_noticed, "the hub notices")
-        assert (spawner.record.failure, spawner.record.was_ended) == (sentence, True)
+        assert (parts_of(spawner).home.record.failure, parts_of(spawner).home.record.was_ended) == (sentence, True)
         spawner.clear_state()
         kept = ServerRecord.of_state(spawner.get_state())
         assert (kept.failure, kept.was_ended, kept.place) == (sentence, True, "")
@@ -96,7 +97,7 @@ async def test_a_server_that_was_removed_while_no_hub_ran(ended_hub):
         await ended_hub.cluster.admin.delete(path, grace_period_seconds=0)
         await ended_hub.cluster.wait_gone(ended_hub.cluster.path("pods"))
         assert await spawner.poll() is not None
-        assert spawner.record.failure.startswith(sentence)
+        assert parts_of(spawner).home.record.failure.startswith(sentence)
         await ended_hub.stop_last()
 
 
@@ -113,9 +114,12 @@ async def test_an_idle_server_with_devices_is_stopped(ended_hub):
         )
         statuses = await asyncio.gather(spawner.poll(), spawner.poll())
         assert statuses.count(0) == is_stopped, statuses
-        assert spawner.record.was_ended is is_stopped
+        assert parts_of(spawner).home.record.was_ended is is_stopped
         if is_stopped:
-            assert spawner.record.failure == "Nobody used it for 30 min, so its devices are free for others now."
+            assert (
+                parts_of(spawner).home.record.failure
+                == "Nobody used it for 30 min, so its devices are free for others now."
+            )
         await ended_hub.stop(user)
         await ended_hub.nothing_is_left()
 
@@ -125,4 +129,4 @@ async def test_a_server_that_somebody_stops_has_no_reason(ended_hub):
     assert await ended_hub.spawn() is None
     spawner = ended_hub.user("ada").spawner
     await ended_hub.stop_last()
-    assert spawner.record.failure == ""
+    assert parts_of(spawner).home.record.failure == ""

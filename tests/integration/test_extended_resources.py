@@ -9,6 +9,7 @@ import pytest
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.kube.client.api import resource_path
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.integration.devices import device_class, node_with, whole
 from tests.integration.scheduling_script import Script, request
@@ -183,7 +184,7 @@ async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads
     assert await faulty.spawn() is None
     claim = await special_claim(faulty.cluster, "jupyter-ada")
     assert devices(claim) == ["gpu-0"]
-    extended = faulty.user().spawner.attempt.plan.extended_resources
+    extended = parts_of(faulty.user().spawner).start.attempt.plan.extended_resources
     assert extended.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
 
     error = await faulty.give_up("bob", "All devices of this kind are in use")

@@ -13,9 +13,9 @@ from prometheus_client import REGISTRY
 
 from dra_spawner import names
 from dra_spawner.kube.client.api import resource_path
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.pod_failures import PodFailureKind
-from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import DRIVER, node_with, shareable, whole
@@ -53,8 +53,7 @@ async def hub_sees_node(faulty: Faulty) -> None:
     """Wait until the start has seen on which node its pod is."""
 
     def node_is_seen() -> bool:
-        watch = faulty.user().spawner.attempt.step(PodWatch)
-        return bool(watch and watch.seen.get("spec", {}).get("nodeName"))
+        return bool(parts_of(faulty.user().spawner).page.progress.pod.get("spec", {}).get("nodeName"))
 
     await eventually(node_is_seen, "the start sees the pod's node")
 

@@ -225,7 +225,8 @@ c.DRASpawner.k8s_api_request_retry_timeout = 1
 import os
 if os.path.exists("die"):
     async def die(spawner, pod):
-        await spawner.attempt.objects.ensure({t["metadata"]["name"] for t in spawner.attempt.objects.templates.values()})
+        objects = spawner._dra.start.attempt.objects
+        await objects.ensure({t["metadata"]["name"] for t in objects.templates.values()})
         os.kill(os.getpid(), 9)
     c.DRASpawner.modify_pod_hook = die
 """

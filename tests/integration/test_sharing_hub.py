@@ -23,7 +23,7 @@ import os
 c.DRASpawner.leftovers_sweep_interval_seconds = 10
 if os.path.exists("die"):
     async def die(spawner, pod):
-        objects = spawner.attempt.objects
+        objects = spawner._dra.start.attempt.objects
         await objects.ensure({each.object.name for each in objects.shared.values()})
         os.kill(os.getpid(), 9)
     c.DRASpawner.modify_pod_hook = die

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.spawner.objects.pod_devices import terminal_problem
-from dra_spawner.spawner.steps.pod_watch import PodWatch
+from dra_spawner.spawner.server_context import parts_of
 from tests.integration.faulty_hub import Faulty
 from tests.polling import eventually
 
@@ -46,7 +46,7 @@ async def test_a_pod_that_the_reflector_lost(waiting):
         return waiting.requests(verbs=("get",)).count("get pods") >= 2
 
     async def work() -> None:
-        await eventually(lambda: spawner.attempt.step(PodWatch).waiting_for, "the pod is followed")
+        await eventually(lambda: parts_of(spawner).page.progress.waiting_for, "the pod is followed")
         await eventually(is_asked_for, "the API server is asked for the pod twice")
         await waiting.cluster.admin.delete(waiting.cluster.path("pods", "jupyter-ada"), grace_period_seconds=0)
 

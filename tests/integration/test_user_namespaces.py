@@ -11,6 +11,7 @@ from dra_spawner.kube.client.api import resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
+from dra_spawner.spawner.server_context import parts_of
 from tests.cluster.access import HUB_USERS_RULES, grant
 
 KINDS: tuple[tuple[str, str], ...] = (
@@ -87,14 +88,20 @@ async def test_the_sweep_finds_leftovers_in_all_namespaces(spread):
         await spawner.load_user_options()
         await spawner._ensure_namespace()
         await spawner.get_pod_manifest()
-        objects = spawner.attempt.objects
+        objects = parts_of(spawner).start.attempt.objects
         names = {template["metadata"]["name"] for template in objects.templates.values()}
         await objects.ensure(names | {each.object.name for each in objects.shared.values()})
     later = utc_now() + timedelta(hours=1)
-    of_another_hub = Sweep(spawner.kubernetes, None, timedelta(), later, hub_namespace="another")
+    of_another_hub = Sweep(parts_of(spawner).server.kubernetes, None, timedelta(), later, hub_namespace="another")
     await of_another_hub.run()
     assert (of_another_hub.done, of_another_hub.errors) == ([], [])
-    sweep = Sweep(spawner.kubernetes, None, timedelta(), later, hub_namespace=spawner.hub_namespace)
+    sweep = Sweep(
+        parts_of(spawner).server.kubernetes,
+        None,
+        timedelta(),
+        later,
+        hub_namespace=parts_of(spawner).server.hub_namespace,
+    )
     await sweep.run()
     assert sweep.errors == []
     assert len([done for done in sweep.done if spread.cluster.namespace in done]) == 2

@@ -15,6 +15,8 @@ from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.profiles.compiler.vlans import leases_from_data
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
+from dra_spawner.spawner.server_context import parts_of
+from dra_spawner.spawner.server_start import begin_sweeps
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import (
@@ -273,7 +275,7 @@ async def test_a_hub_that_is_killed_between_the_vlan_and_the_pod(hub: Hub):
     (vlan,) = await hub.account()
     await hub.leases().reconcile()
     assert set(await hub.account()) == {vlan}, "the start may still be under way"
-    await hub.leases(later=spawner.longest_start + timedelta(seconds=61)).reconcile()
+    await hub.leases(later=parts_of(spawner).server.longest_start + timedelta(seconds=61)).reconcile()
     assert await hub.account() == {}
 
 
@@ -312,13 +314,13 @@ async def test_a_hub_that_was_restarted_gives_back_at_the_stop(hub: Hub):
     again = hub.side.user("ada")
     assert again.spawner is not hub.user().spawner
     again.spawner.load_state(hub.user().spawner.get_state())
-    assert again.spawner.attempt.steps == []
+    assert parts_of(again.spawner).start.attempt.steps == []
     await again.spawner.stop()
     await hub.until_account({})
 
 
 async def test_the_sweep_runs_with_the_hub(hub: Hub):
-    hub.user().spawner.begin_sweeping()
+    begin_sweeps(parts_of(hub.user().spawner).server)
     await eventually(lambda: hub.proxy.count("get", MAPS), "the sweep reads the account")
 
 

@@ -13,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import EXIT_CODE_TERMINATED, FakeContainer
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.steps import placement
 from tests.cluster.fault_proxy import Fault, Request
 from tests.integration.devices import shareable, whole
@@ -67,8 +68,10 @@ async def test_a_start_gets_a_warm_claim(warm_hub_on_either):
         shown = ["A device was reserved for you on node node-a.", "Your server gets gpu-0 on node-a, warm."]
         await eventually(lambda: warm_hub.said() == shown, "the user sees the device")
         spawner = warm_hub.user("ada").spawner
-        await eventually(lambda: spawner.record.place == "gpu-0 on node-a, warm", "the home page shows the device")
-        assert ServerRecord.of_state(spawner.orm_spawner.state) == spawner.record
+        await eventually(
+            lambda: parts_of(spawner).home.record.place == "gpu-0 on node-a, warm", "the home page shows the device"
+        )
+        assert ServerRecord.of_state(spawner.orm_spawner.state) == parts_of(spawner).home.record
 
         await world.until(lambda: placeholder.key not in world.watch.snapshot.pods)
         claim = await warm_hub.only_the_pod_uses_it()
@@ -205,7 +208,7 @@ async def test_a_hub_is_killed_after_a_start_acquired_a_warm_claim(warm_hub):
         user = warm_hub.user()
         await user.spawner.load_user_options()
         await user.spawner.get_pod_manifest()
-        objects = user.spawner.attempt.objects
+        objects = parts_of(user.spawner).start.attempt.objects
         reservation_labels = {names.RESERVED_FOR: "jupyter-ada", names.SHAPE: warm_hub.shape.id}
         await objects.acquire_warm_claims(answer["claims"], reservation_labels)
         api, namespace = warm_hub.cluster.admin, warm_hub.cluster.namespace
@@ -349,7 +352,7 @@ async def test_claims_stay_in_their_namespace(warm_hub):
         await spawner.load_user_options()
         pod = await spawner.get_pod_manifest()
         before = list(pod.spec.resource_claims)
-        await spawner.attempt.prepare_request(pod)
+        await parts_of(spawner).start.attempt.prepare_request(pod)
         assert pod.spec.resource_claims == before
         assert warm_hub.service.questions[-1]["namespace"] == spawner.namespace
 

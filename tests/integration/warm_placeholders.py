@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.targets.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.service.http.api.placement_handler import reservation_json
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.server_context import parts_of
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, priority_class, whole
@@ -60,7 +61,10 @@ class WarmPlaceholders(Faulty):
         spawner = self.side.user("somebody").spawner
         await spawner.load_user_options()
         pod = await spawner.get_pod_manifest()
-        specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in spawner.attempt.objects.templates.values()}
+        specs = {
+            each["metadata"]["name"]: each["spec"]["spec"]
+            for each in parts_of(spawner).start.attempt.objects.templates.values()
+        }
         found = shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
         assert found is not None
         return found
@@ -118,7 +122,9 @@ class WarmPlaceholders(Faulty):
         """The messages of this project on the progress page."""
         spawner = self.user(user).spawner
         return [
-            event["message"] for event in spawner.messages.with_events([]) if event.get("reason") == "WaitingForDevices"
+            event["message"]
+            for event in parts_of(spawner).page.progress.messages.with_events([])
+            if event.get("reason") == "WaitingForDevices"
         ]
 
     async def claim_of(self, user: str = "ada") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.all_of_them import all_of_them
 
@@ -24,7 +25,7 @@ async def manifest(spawner, **options):
     spawner.clear_state()
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
-    return ApiClient().sanitize_for_serialization(pod), spawner.attempt.objects
+    return ApiClient().sanitize_for_serialization(pod), parts_of(spawner).start.attempt.objects
 
 
 def test_the_entry_point_names_the_spawner():
@@ -155,7 +156,7 @@ async def test_admin_access_is_for_administrators_of_the_hub(nowhere):
     with pytest.raises(SpawnRefused, match="only administrators of this hub") as caught:
         await manifest(eve.spawner, profile="all")
     assert caught.value.status_code == 403
-    assert configuration_problems(ada.spawner) == []
+    assert configuration_problems(parts_of(ada.spawner).server) == []
 
 
 @pytest.mark.promise("Without claims, a pod is KubeSpawner's own.")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.smaller_choice import claims_size, free_smaller_choice, is_smaller
 from tests.all_of_them import all_of_them
 from tests.integration.devices import classes, node_with, shareable
@@ -104,8 +105,13 @@ async def test_the_service_is_asked_for_free_choices(embedded_cluster):
                 service.profiles = answer
                 with service_of_the_hub(service.url):
                     # The search itself waits 0.4 s for this answer.
-                    assert (await spawner.availability.latest(60)).age_seconds is not None
-                    choice = await free_smaller_choice(spawner, specs(memory="40Gi", kind=CLASS), pod)
+                    assert (await parts_of(spawner).form.availability.latest(60)).age_seconds is not None
+                    choice = await free_smaller_choice(
+                        parts_of(spawner).server,
+                        parts_of(spawner).form.availability,
+                        specs(memory="40Gi", kind=CLASS),
+                        pod,
+                    )
                     found[row] = choice.name if choice else None
             await end_hub_side()
     assert found == {row: name for row, (_, name) in FREE_CHOICES.items()}

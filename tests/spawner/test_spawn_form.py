@@ -13,6 +13,7 @@ from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_s
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.spawner.devices.reader import KnownDevices
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import OptionsRefused
 from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
@@ -136,7 +137,7 @@ async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, m
         device["name"] = hostile
         device["capacity"] = {hostile: device["capacity"]["memory"], "memory": device["capacity"]["memory"]}
     spawner = nowhere.user("ada").spawner
-    spawner.devices.devices.put(
+    parts_of(spawner).server.devices.devices.put(
         KnownDevices(
             {each["metadata"]["name"]: DeviceClass.from_json(each) for each in classes},
             tuple(map(ResourceSlice.from_json, slices)),
@@ -191,13 +192,17 @@ async def test_the_form_says_how_soon_each_choice_runs(nowhere, service):
     service.profiles = answer
     spawner = nowhere.user("ada").spawner
     # A form waits 0.3 s at most, which is little on a machine that does other things.
-    assert (await spawner.availability.latest(20)).age_seconds is not None
+    assert (await parts_of(spawner).form.availability.latest(20)).age_seconds is not None
     assert shown_in(await spawner.get_options_form()) == {
         "profiles": ["free", "after-preemption"],
         "options": ["S · free in a moment", "L · never"],
     }
-    assert list((await spawner.choices_of_form()).names()) == ["cpu", "gpu", "gpu/size=l"]
-    assert list((await nowhere.user("bob").spawner.choices_of_form()).names()) == ["cpu", "gpu", "gpu/size=l"]
+    assert list((await parts_of(spawner).form.choices_of_form()).names()) == ["cpu", "gpu", "gpu/size=l"]
+    assert list((await parts_of(nowhere.user("bob").spawner).form.choices_of_form()).names()) == [
+        "cpu",
+        "gpu",
+        "gpu/size=l",
+    ]
 
 
 @pytest.mark.promise("The form is there whatever the service does.")
@@ -213,7 +218,7 @@ async def test_a_form_is_there_whatever_the_service_does(nowhere, service, fault
 
     service.profiles = answer
     spawner = nowhere.user("ada").spawner
-    await spawner.devices.learn()
+    await parts_of(spawner).server.devices.learn()
     with contextlib.ExitStack() as stack:
         if fault == "away":
             stack.enter_context(service_of_the_hub("http://127.0.0.1:1"))

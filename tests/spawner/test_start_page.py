@@ -2,6 +2,7 @@
 
 import asyncio
 
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.smaller_choice import SmallerChoice
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from tests.all_of_them import all_of_them
@@ -27,6 +28,6 @@ async def test_a_smaller_choice_is_told_if_it_is_found_in_time(nowhere, answer_a
         loop.call_later(answer_after, found.set_result, SMALLER)
         return await found
 
-    await spawner.explain_failure(refusal, asyncio.create_task(search()), loop.time() + jupyterhub_waits)
+    await parts_of(spawner).page.explain_failure(refusal, asyncio.create_task(search()), loop.time() + jupyterhub_waits)
     assert ("GPU slice, 5 GiB" in refusal.jupyterhub_html_message) is is_told
     assert "All devices are in use." in refusal.jupyterhub_html_message

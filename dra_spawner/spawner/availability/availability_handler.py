@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 from jupyterhub.user import User
 from tornado.web import HTTPError
@@ -20,8 +20,9 @@ from dra_spawner.spawner.availability.form_choices import FormChoices
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
+from dra_spawner.spawner.server_context import parts_of
 
-__all__ = ["AvailabilityHandler", "HasAvailability"]
+__all__ = ["AvailabilityHandler"]
 
 _WAIT_SECONDS: Final = 1.0
 #: As many as the script sends.
@@ -29,9 +30,8 @@ _MAX_NAMES: Final = 32
 _MAX_ENCODED: Final = 32
 
 
-@runtime_checkable
-class HasAvailability(Protocol):
-    """A spawner whose form shows availability."""
+class _Form(Protocol):
+    """A form that shows availability."""
 
     @property
     def availability(self) -> AvailabilityClient | None:
@@ -46,11 +46,11 @@ class AvailabilityHandler(QuietHandler):
 
     async def get(self) -> None:
         """Write the answer as JSON."""
-        spawner = self._spawner()
-        client = spawner.availability
+        own_form = self._form()
+        client = own_form.availability
         if client is None:
             raise HTTPError(404)
-        form, view = await asyncio.gather(spawner.choices_of_form(), client.latest(_WAIT_SECONDS))
+        form, view = await asyncio.gather(own_form.choices_of_form(), client.latest(_WAIT_SECONDS))
         asked = {name: form.known_name(name) for name in self.get_query_arguments("name")[:_MAX_NAMES]}
         single = set(form.names()) if asked else set()
         needed = sorted({known for known in asked.values() if known} - view.choices.keys() - single)
@@ -64,8 +64,8 @@ class AvailabilityHandler(QuietHandler):
         choices = ", ".join(part for part in (_encoded_choices(form, view), _encoded(more)) if part)
         self.finish(f'{{"age_seconds": {json.dumps(age)}, "choices": {{{choices}}}}}')
 
-    def _spawner(self) -> HasAvailability:
-        """The spawner of the form.
+    def _form(self) -> _Form:
+        """The form that the user sees.
 
         Raises
         ------
@@ -83,9 +83,10 @@ class AvailabilityHandler(QuietHandler):
         server = self.get_query_argument("server", "")
         # Asking for a server that does not exist would create it.
         spawner = user.spawners[server] if server in user.orm_spawners else user.spawner
-        if not isinstance(spawner, HasAvailability):
+        if (parts := parts_of(spawner)) is None:
             raise HTTPError(404)
-        return spawner
+        form: _Form = parts.form
+        return form
 
 
 def _encoded(choices: Mapping[str, ShownAvailability]) -> str:

@@ -9,49 +9,51 @@ from dra_spawner.profiles.lint import unknown_rules
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.spawner.devices.checked_facts import CheckedFacts
 from dra_spawner.spawner.hub_parts.hub_wide import in_background
-from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.steps.cluster_check import checks_of_hub, values_for_rules
 from dra_spawner.versions import KUBERNETES, version_problem
 
 __all__ = ["begin_checking"]
 
 
-def begin_checking(spawner: SpawnerSettings) -> None:
+def begin_checking(server: ServerContext) -> None:
     """Check all profiles against the cluster in the background; findings go to the log.
 
     After this call, every start in this hub is checked, too.
     """
+    spawner = server.spawner
     facts = CheckedFacts(
-        spawner.devices,
-        spawner.servers_namespace,
-        spawner.log,
+        server.devices,
+        server.servers_namespace,
+        server.log,
         nodes_may_be_added=spawner.nodes_may_be_added,
         drivers_prepare_for=configured_drivers(spawner.drivers_prepare_for),
         ignored=spawner.ignored_profile_rules,
     )
     checks_of_hub().facts = facts
     for sentence in unknown_rules(spawner.ignored_profile_rules):
-        spawner.log.warning("ignored_profile_rules: %s", sentence)
-    in_background(_check_all(spawner, facts), "check of profiles")
+        server.log.warning("ignored_profile_rules: %s", sentence)
+    in_background(_check_all(server, facts), "check of profiles")
 
 
-async def _check_all(spawner: SpawnerSettings, facts: CheckedFacts) -> None:
+async def _check_all(server: ServerContext, facts: CheckedFacts) -> None:
+    spawner = server.spawner
     try:
         settings = values_for_rules(spawner)
         is_function = callable(spawner.profile_list)
-        profiles = None if is_function else offered_profiles(spawner.configured_profiles, settings, facts.facts)
+        profiles = None if is_function else offered_profiles(server.configured_profiles, settings, facts.facts)
         report = await facts.check_all(list_choices(profiles, settings))
     except Exception:  # each start is checked again
-        spawner.log.exception("Profiles are not checked against the cluster")
+        server.log.exception("Profiles are not checked against the cluster")
         return
     if problem := version_problem(KUBERNETES, facts.facts.kubernetes_version):
-        spawner.log.warning("%s", problem)
+        server.log.warning("%s", problem)
     for finding in report.findings:
         if finding.level is Level.ERROR:
-            spawner.log.error("Device profile cannot work on this cluster: %s", finding)
+            server.log.error("Device profile cannot work on this cluster: %s", finding)
         elif finding.level is Level.WARNING:
-            spawner.log.warning("Device profile: %s", finding)
-    spawner.log.info(
+            server.log.warning("Device profile: %s", finding)
+    server.log.info(
         "Checked device profiles: choices=%d errors=%d warnings=%d%s",
         len(report.choices),
         report.count(Level.ERROR),

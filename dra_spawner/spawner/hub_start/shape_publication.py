@@ -81,13 +81,14 @@ class ShapePublication:
     """
 
     def __init__(self, spawner: DRASpawner, new_spawner: NewSpawner) -> None:
+        server = spawner._dra.server
         self._new_spawner = new_spawner
         self._log = spawner.log
-        self._api = spawner.kubernetes
-        self._devices = spawner.devices
+        self._api = server.kubernetes
+        self._devices = server.devices
         # The hub's namespace, or outside of a pod the namespace of its servers.
         self._namespace = own_namespace(
-            default=spawner.hub_namespace if spawner.enable_user_namespaces else spawner.namespace
+            default=server.hub_namespace if spawner.enable_user_namespaces else spawner.namespace
         )
         self._name = spawner.shapes_config_map
         # A restarted hub replaces the content that the previous process wrote.
@@ -229,7 +230,7 @@ async def published_shapes(
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
     # Some choices are derived from devices.
-    await spawner.devices.latest()
+    await spawner._dra.server.devices.latest()
     profiles = _profiles(spawner)
     for slug, options in _choices_of_options(profiles):
         number = _number_of_combinations(options or {})
@@ -318,12 +319,13 @@ async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
     instance: Any = spawner
     # The environment needs an existing user, and is no part of the shape.
     instance.get_env = dict
-    instance.steps = _STEPS
+    start = spawner._dra.start
+    start.steps = _STEPS
     spawner.user_options = dict(options)
     await spawner.load_user_options()
-    _refuse(spawner.attempt.plan)
+    _refuse(start.attempt.plan)
     pod = await spawner.get_pod_manifest()
-    objects = spawner.attempt.objects
+    objects = start.attempt.objects
     assert objects is not None
     specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in objects.templates.values()}
     shape = shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)

@@ -6,21 +6,27 @@ Which server that is follows from the token alone. The request has no parameters
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, Final, Protocol
 
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
 from tornado.web import HTTPError
 
 from dra_spawner.kube.client.api import KubernetesError
+from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
+from dra_spawner.spawner.my_devices.my_devices_reader import read_own_devices
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+from dra_spawner.spawner.server_context import ServerContext, parts_of
 
-__all__ = ["DevicesHandler", "KnowsOwnDevices"]
+__all__ = ["DevicesHandler"]
 
 #: The right of a server's own token, for that server.
 _ACCESS: Final = "access:servers"
 _WAIT_SECONDS: Final = 3.0
+#: Maximum age of the devices that a server is told; a server may ask as often as it likes.
+_LONGEST_AGE_SECONDS: Final = 2.0
 
 _NOBODY: Final = "This needs the token of a server (JUPYTERHUB_API_TOKEN)."
 _NO_SERVER: Final = (
@@ -30,12 +36,11 @@ _NO_SERVER: Final = (
 _NOT_KNOWN: Final = "The devices of this server are not known at present."
 
 
-@runtime_checkable
-class KnowsOwnDevices(Protocol):
-    """A spawner that can tell the devices of its server."""
+class _Parts(Protocol):
+    """As far as this module looks at the parts of a spawner."""
 
-    async def own_devices(self) -> OwnDevices | None:
-        """The devices of the running server; None if the hub does not see the server."""
+    server: ServerContext
+    own_devices: Reading[OwnDevices] | None
 
 
 class DevicesHandler(QuietHandler, APIHandler):
@@ -50,10 +55,10 @@ class DevicesHandler(QuietHandler, APIHandler):
     async def get(self) -> None:
         """Write the answer as JSON."""
         self.set_header("Cache-Control", "no-store")
-        spawner = self._spawner()
+        parts = self._parts()
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
-                found = await spawner.own_devices()
+                found = await _own_devices(parts)
         except (KubernetesError, TimeoutError) as error:
             self.log.warning("The devices of a server are not told: server=%s %r", self._server_name(), error)
             found = None
@@ -64,8 +69,8 @@ class DevicesHandler(QuietHandler, APIHandler):
             raise HTTPError(503, _NOT_KNOWN)
         self.finish(found.as_json())
 
-    def _spawner(self) -> KnowsOwnDevices:
-        """The spawner of the token's server.
+    def _parts(self) -> _Parts:
+        """The parts of the spawner of the token's server.
 
         Raises
         ------
@@ -79,10 +84,10 @@ class DevicesHandler(QuietHandler, APIHandler):
         # A token for a server that another user shares is no reason to tell that user's devices.
         if not isinstance(user, User) or owner != user.name or server not in user.orm_spawners:
             raise HTTPError(403, _NO_SERVER)
-        spawner = user.spawners[server]
-        if not isinstance(spawner, KnowsOwnDevices):
+        parts: _Parts | None = parts_of(user.spawners[server])
+        if parts is None:
             raise HTTPError(404)
-        return spawner
+        return parts
 
     def _server_name(self) -> str:
         """User and server that the token has access to, as ``user/server``; empty unless it is one server."""
@@ -90,3 +95,23 @@ class DevicesHandler(QuietHandler, APIHandler):
         if not isinstance(access, dict) or set(access) != {"server"} or len(access["server"]) != 1:
             return ""
         return str(next(iter(access["server"])))
+
+
+async def _own_devices(parts: _Parts) -> OwnDevices | None:
+    """The devices of a running server; None if the hub does not see its pod.
+
+    Raises
+    ------
+    KubernetesError
+        If they cannot be read.
+    """
+    if not parts.server.pod():
+        return None
+    if parts.own_devices is None:
+        parts.own_devices = Reading(partial(_read, parts.server))
+    return await parts.own_devices.get(_LONGEST_AGE_SECONDS)
+
+
+async def _read(server: ServerContext) -> OwnDevices:
+    pod = server.pod()
+    return await read_own_devices(server.kubernetes, pod) if pod else OwnDevices()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.progress.durations import so_far
-from dra_spawner.spawner.progress.start_messages import event_text, page_html
+from dra_spawner.spawner.progress.start_messages import StartMessages, event_text, page_html
 
-__all__ = ["elapsed", "longer_waiting", "progress_items", "queue_sentence", "waiting_since"]
+__all__ = ["StartProgress", "elapsed", "longer_waiting", "progress_items", "queue_sentence", "waiting_since"]
 
 #: Seconds between looks; makes no request.
 _LOOK_SECONDS: Final = 1.0
@@ -19,6 +20,35 @@ _LOOK_SECONDS: Final = 1.0
 _SHORT_SECONDS: Final = 10.0
 #: Each event brings the bar a third of the way to this.
 _MAX_PROGRESS: Final = 90
+
+
+@dataclass(eq=False)
+class StartProgress:
+    """How far a start is: its steps publish it, and the pages read it.
+
+    Attributes
+    ----------
+    messages
+        Events and sentences for the user.
+    began
+        Begin of the start by the loop's clock; 0 before the first start.
+    specs
+        Specs of the claims that the start asks for, by the claim's name.
+    waiting_for
+        Why the pod waits for devices; empty if it does not.
+    pod
+        Last seen state of the pod; empty before it is seen.
+    """
+
+    messages: StartMessages
+    began: float = 0.0
+    specs: Mapping[str, JsonObject] = field(default_factory=dict)
+    waiting_for: str = ""
+    pod: JsonObject = field(default_factory=dict)
+
+    def begin_attempt(self) -> None:
+        """Forget the pod and the claims of an earlier attempt of the start."""
+        self.specs, self.waiting_for, self.pod = {}, "", {}
 
 
 async def progress_items(

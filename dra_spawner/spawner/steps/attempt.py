@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.placeholders.planner.targets.node_conditions import refusing_drained_nodes
@@ -24,9 +24,14 @@ from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.progress.start_messages import StartMessages
+from dra_spawner.spawner.progress.start_progress import StartProgress
+from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.settings import SpawnerSettings
 
 __all__ = ["Attempt", "CreationOutcome", "FailedPod", "OptionalDevicesUnavailable", "Retry", "Step"]
+
+
+S = TypeVar("S", bound="Step")
 
 
 class OptionalDevicesUnavailable(Exception):
@@ -82,8 +87,9 @@ class Step:
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
+        self.server = attempt.server
         self.spawner = attempt.spawner
-        self.log = attempt.spawner.log
+        self.log = attempt.server.log
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
@@ -134,10 +140,11 @@ class Step:
         return None
 
     @classmethod
-    def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
+    def before_stop(cls, attempt: Attempt) -> Callable[[], Awaitable[object]] | None:
         """Return a clean-up to run when the server's pod is gone; None if there is none.
 
-        It is called while the pod exists. An earlier process of the hub may have started the pod.
+        It is called while the pod exists. An earlier process of the hub may have started the pod; then the attempt has
+        no steps.
         """
         return None
 
@@ -148,6 +155,8 @@ class Attempt:
 
     Attributes
     ----------
+    progress
+        What the steps publish for the user's pages.
     tasks
         Task group that ends with the start; None outside of a start.
     following
@@ -157,7 +166,7 @@ class Attempt:
     path
         Path of the claims, for messages.
     plan
-        The compiled claims.
+        The compiled claims; set by `use`.
     objects
         Objects that the attempt creates in addition to its pod.
     node_is_chosen
@@ -168,8 +177,8 @@ class Attempt:
         Which shared object is being deleted, so that the pod cannot be requested yet; empty if none is.
     """
 
-    spawner: SpawnerSettings
-    messages: StartMessages
+    server: ServerContext
+    progress: StartProgress
     retry: Retry = field(default_factory=Retry)
     tasks: asyncio.TaskGroup | None = None
     following: asyncio.Task[None] | None = None
@@ -184,7 +193,21 @@ class Attempt:
     terminating: str = ""
     _compiled: tuple[Values, ClaimPlan] | None = None
 
-    def step(self, kind: type[Any]) -> Any:
+    @property
+    def spawner(self) -> SpawnerSettings:
+        """The server's spawner."""
+        return self.server.spawner
+
+    @property
+    def messages(self) -> StartMessages:
+        """Messages of the progress page."""
+        return self.progress.messages
+
+    def use(self, plan: ClaimPlan) -> None:
+        """Start the server with these claims."""
+        self.plan, self.progress.specs = plan, plan.specs
+
+    def step(self, kind: type[S]) -> S | None:
         """Return the step of a kind; None if the attempt has none."""
         return next((each for each in self.steps if isinstance(each, kind)), None)
 

@@ -78,7 +78,7 @@ class ClusterCheck(Step):
 
         Optional devices are left out, as they may be impossible.
         """
-        attempt, profile = self.attempt, self.spawner.chosen_profile
+        attempt, profile = self.attempt, self.server.chosen_profile
         settings = values_for_rules(self.spawner)
         samples = {name: SAMPLE_VALUES[name] for name in attempt.variables & FROM_VLANS}
         values = {**samples, **attempt.values}

@@ -14,7 +14,6 @@ from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles import ProfileError
 from dra_spawner.profiles.compiler.shared_claims import is_for_groups
 from dra_spawner.spawner.clean_up import begin_removal, companion_kinds, remove
-from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.objects.pod_devices import (
     NoSuchContainer,
@@ -24,7 +23,6 @@ from dra_spawner.spawner.objects.pod_devices import (
 )
 from dra_spawner.spawner.objects.shared_objects import SharedRefused, SharedTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects, WrongSize, utc_now
-from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import (
     RefusalReason,
     SpawnRefused,
@@ -33,7 +31,7 @@ from dra_spawner.spawner.spawn_refusal import (
     refusal_of_size,
     wrong_profile,
 )
-from dra_spawner.spawner.steps.attempt import CreationOutcome, Step
+from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Step
 
 __all__ = ["DeviceClaims"]
 
@@ -51,7 +49,7 @@ class DeviceClaims(Step):
         """
         attempt = self.attempt
         try:
-            attempt.plan = attempt.compiled(attempt.values)
+            attempt.use(attempt.compiled(attempt.values))
         except ProfileError as error:
             self.log.error("Profile refused: %s", error)
             raise refusal_of_profile(error, self.spawner.user_options) from error
@@ -61,7 +59,7 @@ class DeviceClaims(Step):
         attempt = self.attempt
         objects = self._planned_objects()
         if attempt.plan.fallback is not None and not await self._can_have_optional_devices(objects):
-            attempt.plan = attempt.plan.fallback
+            attempt.use(attempt.plan.fallback)
             objects = self._planned_objects()
         attempt.objects = objects
         companion_kinds().update((each.manifest["apiVersion"], each.plural) for each in attempt.plan.companions)
@@ -76,7 +74,9 @@ class DeviceClaims(Step):
         """Return whether optional devices are free now; True if that is not known."""
         shared = {name: each.object.name for name, each in objects.shared.items()}
         spawner = self.spawner
-        diagnosis = await diagnose(spawner.devices, self.attempt.plan.specs, shared, spawner.namespace)
+        from dra_spawner.spawner.devices.diagnosis import diagnose  # few profiles have optional devices
+
+        diagnosis = await diagnose(self.server.devices, self.attempt.plan.specs, shared, spawner.namespace)
         if diagnosis.fits is False:
             self.log.info("An optional device is not available: pod=%s %s", spawner.pod_name, diagnosis.detail)
             self.attempt.messages.notify(f"This server starts without an optional device. {diagnosis.sentence}")
@@ -88,17 +88,18 @@ class DeviceClaims(Step):
             **spawner._build_common_labels({}),
             names.SERVERNAME: safe_slug(spawner.name, is_valid=is_valid_label),
         }
-        if spawner.chosen_profile:
-            labels[names.PROFILE] = safe_slug(spawner.chosen_profile, is_valid=is_valid_label)
+        if self.server.chosen_profile:
+            labels[names.PROFILE] = safe_slug(self.server.chosen_profile, is_valid=is_valid_label)
         server = Server(
             user=spawner.user.name,
-            groups=spawner.user_groups if any(map(is_for_groups, self.attempt.plan.claims)) else (),
+            groups=self.server.user_groups if any(map(is_for_groups, self.attempt.plan.claims)) else (),
             pod_name=spawner.pod_name,
             namespace=spawner.namespace,
             labels=labels,
             annotations=spawner._build_common_annotations({}),
         )
-        objects = plan_objects(spawner.kubernetes, self.attempt.plan, server, utc_now() + spawner.longest_start)
+        ends = utc_now() + self.server.longest_start
+        objects = plan_objects(self.server.kubernetes, self.attempt.plan, server, ends)
         try:
             objects.check_sizes()
         except WrongSize as error:
@@ -155,14 +156,13 @@ class DeviceClaims(Step):
         return begin_removal(objects, self.spawner.pod_name, self.log) if objects is not None else None
 
     @classmethod
-    def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
+    def before_stop(cls, attempt: Attempt) -> Callable[[], Awaitable[object]] | None:
         """Return the removal of objects that the pod does not own; the others are deleted with it."""
-        return partial(_remove_rest, spawner) if spawner.attempt.objects is not None else None
+        return partial(_remove_rest, attempt) if attempt.objects is not None else None
 
 
-async def _remove_rest(spawner: SpawnerSettings) -> None:
-    attempt = spawner.attempt
+async def _remove_rest(attempt: Attempt) -> None:
     if attempt.objects is not None and not attempt.objects.all_owned:
         objects, attempt.objects = attempt.objects, None
         objects.pod_is_gone()
-        await remove(objects, spawner.pod_name, spawner.log)
+        await remove(objects, attempt.spawner.pod_name, attempt.server.log)

@@ -50,7 +50,7 @@ class IntelGas(Step):
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
         """Return the step if the profile sets ``intel_gas``."""
-        spawner, profile = attempt.spawner, attempt.spawner.chosen_profile
+        spawner, profile = attempt.spawner, attempt.server.chosen_profile
         try:
             request = parse_intel_gas(spawner.intel_gas, f"profile {profile}, intel_gas" if profile else "intel_gas")
         except ProfileError as error:
@@ -111,12 +111,12 @@ class IntelGas(Step):
             self._given = None
 
     async def _changes(self, pod: dict[str, Any], names: list[str]) -> PodChanges:
-        spawner = self.spawner
-        ledger = ledger_of(spawner.kubernetes, spawner.servers_namespace, self.log, spawner.hub_namespace)
-        ledger.begin_cleaning(spawner.kubernetes, timedelta(seconds=spawner.intel_gas_cleanup_interval_seconds))
+        spawner, server = self.spawner, self.server
+        ledger = ledger_of(server.kubernetes, server.servers_namespace, self.log, server.hub_namespace)
+        ledger.begin_cleaning(server.kubernetes, timedelta(seconds=spawner.intel_gas_cleanup_interval_seconds))
         # Cards stay reserved for this time even if no pod is created.
         lifetime = timedelta(seconds=spawner.start_timeout)
-        given = await ledger.assign(spawner.kubernetes, self._request, pod, lifetime)
+        given = await ledger.assign(server.kubernetes, self._request, pod, lifetime)
         if isinstance(given, NoCards):
             if given.by_gas:
                 return changes_for_gas(self._request)

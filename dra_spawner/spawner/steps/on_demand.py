@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 from dra_spawner import names
 from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS
-from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.steps.attempt import Attempt, Step
 
 __all__ = ["IntelGasOnDemand", "VlanOnDemand"]
@@ -38,17 +37,16 @@ class VlanOnDemand(Step):
         return Vlan.configured(attempt)
 
     @classmethod
-    def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
+    def before_stop(cls, attempt: Attempt) -> Callable[[], Awaitable[object]] | None:
         """Return the release of the VLAN of the pod and of the running attempt; None if they have none."""
-        reflector = spawner.pod_reflector
-        pod = reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}") if reflector is not None else None
+        pod = attempt.server.pod()
         # An earlier process of the hub may have started the pod.
         leased = pod is not None and names.VLAN_LEASE in (pod["metadata"].get("annotations") or {})
-        if not (leased or _needs_vlan(spawner.attempt)):
+        if not (leased or _needs_vlan(attempt)):
             return None
         from dra_spawner.spawner.steps.vlan import Vlan
 
-        return Vlan.before_stop(spawner)
+        return Vlan.before_stop(attempt)
 
 
 def _needs_vlan(attempt: Attempt) -> bool:

@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesError, resource_path
 from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.spawner.devices.claim_reader import claim_reader
-from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
 from dra_spawner.spawner.devices.held import claim_names, devices_of, place_text
-from dra_spawner.spawner.devices.held_back import gates_of, why_held_back
 from dra_spawner.spawner.hub_parts.hub_wide import in_background
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
 from dra_spawner.spawner.objects.shared_objects import SharedRefused, SharedTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.placement.pod import waits_for_placeholder
-from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
 from dra_spawner.spawner.steps.pod_failures import PodCannotRun, PodFailure, withdrawn
 from dra_spawner.spawner.steps.second_pod import failure_watch
+
+if TYPE_CHECKING:
+    from dra_spawner.spawner.devices.diagnosis import Diagnosis
 
 __all__ = ["PodWatch", "pod_of"]
 
@@ -51,20 +53,11 @@ _NO_DEVICE = "cannot allocate all claims"
 
 
 class PodWatch(Step):
-    """Follows the pod of an attempt while it starts.
-
-    Attributes
-    ----------
-    waiting_for
-        Why the pod waits for devices; empty if it does not.
-    seen
-        Last seen state of the pod.
-    """
+    """Follows the pod of an attempt while it starts, and publishes why the pod waits."""
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt)
-        self.waiting_for = ""
-        self.seen: JsonObject = {}
+        self._progress = attempt.progress
         self._failures = failure_watch(self.spawner)
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
@@ -84,7 +77,7 @@ class PodWatch(Step):
         return self.attempt.objects
 
     def _look(self) -> JsonObject | None:
-        return pod_of(self.spawner, self._objects)
+        return pod_of(self.server, self._objects)
 
     def _events(self) -> Iterable[JsonObject]:
         """Return the events of all servers, unsorted; ``event_reflector.events`` would sort them at each call."""
@@ -128,14 +121,16 @@ class PodWatch(Step):
         PodCannotRun
             If the pod has its devices but cannot run.
         """
-        self.seen = await self._see_or_miss()
+        self._progress.pod = await self._see_or_miss()
         loop = asyncio.get_running_loop()
         self._next_shared_check = loop.time() + _SHARED_CHECK_SECONDS
         missed_looks, next_judgement = 0, 0.0
         while True:
             pod = self._look()
-            self.seen = pod or self.seen  # the condition of an evicted pod appears just before its deletion
-            if self.seen["spec"].get("nodeName"):
+            self._progress.pod = (
+                pod or self._progress.pod
+            )  # the condition of an evicted pod appears just before its deletion
+            if self._progress.pod["spec"].get("nodeName"):
                 self.tell_place()
             if loop.time() >= next_judgement:
                 next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
@@ -148,21 +143,21 @@ class PodWatch(Step):
                     missed_looks = 0
             await asyncio.sleep(_LAST_LOOK_SECONDS)
         if self._failures is not None and (failure := await self._withdrawal()):
-            raise PodCannotRun(failure, self.seen)
-        raise _deleted(end_of_pod(self.seen) or end_of_events(self.seen, self._events()))
+            raise PodCannotRun(failure, self._progress.pod)
+        raise _deleted(end_of_pod(self._progress.pod) or end_of_events(self._progress.pod, self._events()))
 
     async def _withdrawal(self) -> PodFailure | None:
         """Why the deleted pod was withdrawn; None if it was not. The watch of events may be behind that of pods."""
-        failure = withdrawn(self.seen, self._events())
+        failure = withdrawn(self._progress.pod, self._events())
         if failure is not None:
             return failure
-        path, uid = resource_path("v1", "events", self._objects.namespace), self.seen["metadata"]["uid"]
+        path, uid = resource_path("v1", "events", self._objects.namespace), self._progress.pod["metadata"]["uid"]
         try:
             found = await self._objects.api.list(path, field_selector=f"involvedObject.uid={uid}")
         except KubernetesError as error:
             self.log.info("The events of a deleted pod are not known: pod=%s %s", self.spawner.pod_name, error)
             return None
-        return withdrawn(self.seen, found["items"])
+        return withdrawn(self._progress.pod, found["items"])
 
     async def _is_gone(self) -> bool:
         """Whether the API server has no pod of this start. A reflector that KubeSpawner replaces is empty at first."""
@@ -176,7 +171,7 @@ class PodWatch(Step):
     def tell_place(self) -> asyncio.Task[None]:
         """Begin to tell the user which devices on which node the server has, once. The start does not wait for it."""
         if self._telling is None:
-            self._telling = in_background(self._tell_place(self._look() or self.seen), "devices of a start")
+            self._telling = in_background(self._tell_place(self._look() or self._progress.pod), "devices of a start")
         return self._telling
 
     async def _tell_place(self, pod: JsonObject) -> None:
@@ -220,14 +215,14 @@ class PodWatch(Step):
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
         if not pod["spec"].get("nodeName"):
             await self._ensure_shared()
-        if gates_of(pod) and not pod["spec"].get("nodeName"):
+        if pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName"):
             await self._tell_held_back(pod)
             return
         message = unschedulable_message(pod)
         if message is None:
-            self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
+            self._progress.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
             if self._failures is not None and (failing := self._failures.failing(pod)):
-                self.waiting_for = failing.sentence(())
+                self._progress.waiting_for = failing.sentence(())
             return
         now = asyncio.get_running_loop().time()
         if self._unschedulable_since is None:
@@ -245,6 +240,8 @@ class PodWatch(Step):
         if now < self._next_diagnosis:
             return
         self._next_diagnosis = now + _DIAGNOSIS_SECONDS
+        from dra_spawner.spawner.devices.held_back import gates_of, why_held_back  # few pods have gates
+
         why = await why_held_back(self._objects.api, pod)
         if why.while_waiting != self.attempt.messages.sentence:
             self.log.info("A pod is held back: pod=%s gates=%s", self.spawner.pod_name, ",".join(gates_of(pod)))
@@ -252,18 +249,20 @@ class PodWatch(Step):
         self.waiting_for = why.sentence
 
     async def _explain(self, message: str, is_late: bool) -> None:
+        from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose  # most pods wait for nothing
+
         taken = self._objects.warm_claims
         shared = {name: each.object.name for name, each in self._objects.shared.items()} | taken
         try:
             pod = self._look() or {}
             diagnosis = await diagnose(
-                self.spawner.devices, self.attempt.plan.specs, shared, self._objects.namespace, pod, taken
+                self.server.devices, self.attempt.plan.specs, shared, self._objects.namespace, pod, taken
             )
         except Exception:
             # The start continues without an explanation.
             self.log.exception("Could not explain why %s waits", self.spawner.pod_name)
             diagnosis = Diagnosis()
-        if diagnosis.detail and diagnosis.sentence != self.waiting_for:
+        if diagnosis.detail and diagnosis.sentence != self._progress.waiting_for:
             self.log.warning("A pod waits for devices: pod=%s because=%s", self.spawner.pod_name, diagnosis.detail)
         if self.attempt.plan.fallback is not None and (
             diagnosis.is_permanent or (is_late and _for_devices(message, diagnosis))
@@ -273,9 +272,9 @@ class PodWatch(Step):
             )
         if diagnosis.is_permanent:
             raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
-        if diagnosis.sentence and diagnosis.sentence != self.waiting_for:
+        if diagnosis.sentence and diagnosis.sentence != self._progress.waiting_for:
             self.attempt.messages.notify(diagnosis.while_waiting)
-        self.waiting_for = diagnosis.sentence
+        self._progress.waiting_for = diagnosis.sentence
 
     async def _ensure_shared(self) -> None:
         """Create a deleted shared claim again, as the pod would wait for it for ever."""
@@ -292,9 +291,9 @@ class PodWatch(Step):
             self.log.warning("Could not check the objects that are shared with other servers, trying again: %s", error)
 
 
-def pod_of(spawner: SpawnerSettings, objects: StartObjects) -> JsonObject | None:
+def pod_of(server: ServerContext, objects: StartObjects) -> JsonObject | None:
     """Return the reflector's copy of the pod if it belongs to the attempt of these objects; else None."""
-    pod: JsonObject | None = spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
+    pod = server.pod()
     is_own = pod and pod["metadata"].get("annotations", {}).get(names.START) == objects.nonce
     return pod if is_own else None
 

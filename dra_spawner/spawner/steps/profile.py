@@ -28,7 +28,7 @@ class Profile(Step):
         SpawnRefused
             If the profile is misconfigured, or not for this user.
         """
-        attempt, profile = self.attempt, self.spawner.chosen_profile
+        attempt, profile = self.attempt, self.server.chosen_profile
         attempt.path = f"profile {profile}, device_claims" if profile else "device_claims"
         try:
             claims = self._parsed()
@@ -60,7 +60,7 @@ class Profile(Step):
 
     def _check_sharing(self) -> None:
         """Refuse shared claims that this user cannot use."""
-        groups = self.spawner.user_groups if any(map(is_for_groups, self.attempt.claims)) else ()
+        groups = self.server.user_groups if any(map(is_for_groups, self.attempt.claims)) else ()
         for claim in self.attempt.claims:
             if claim.sharing is None:
                 continue

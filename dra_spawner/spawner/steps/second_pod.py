@@ -80,7 +80,7 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
     from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 
     spawner, failure, pod = attempt.spawner, found.failure, found.pod
-    sentence = failure.sentence(await devices_of(spawner.kubernetes, pod))
+    sentence = failure.sentence(await devices_of(attempt.server.kubernetes, pod))
     spawner.log.warning("The pod cannot run: pod=%s %s", spawner.pod_name, sentence)
     if attempt.retry.failed is not None:
         raise SpawnRefused(
@@ -97,7 +97,9 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
     # A shared claim stays on its node.
     is_free = objects is not None and not any(each.object.plural == CLAIMS for each in objects.shared.values())
     servers = [each for each in spawner.pod_reflector.pods.values() if each["metadata"]["name"] != spawner.pod_name]
-    elsewhere = is_free and await fits_elsewhere(spawner.devices, attempt.plan.specs, pod, servers, _can_be_preempted)
+    elsewhere = is_free and await fits_elsewhere(
+        attempt.server.devices, attempt.plan.specs, pod, servers, _can_be_preempted
+    )
     PODS_RECREATED.labels(failure.kind.value).inc()
     where = "on another node" if elsewhere else "with another device if there is one"
     attempt.messages.notify(f"{sentence} It is started again, {where}.")

@@ -34,7 +34,7 @@ from dra_spawner.spawner.hub_parts.hub_wide import (
     run_periodically,
 )
 from dra_spawner.spawner.objects.start_objects import new_nonce
-from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Step
 
@@ -102,7 +102,7 @@ class Vlan(Step):
             If this user can have no VLAN, or none is free.
         """
         policy, spawner = self._policy, self.spawner
-        groups = set(spawner.user_groups) if policy.by is OwnerKind.GROUP else set()
+        groups = set(self.server.user_groups) if policy.by is OwnerKind.GROUP else set()
         name = vlan_owner(policy, str(spawner.user.name), groups)
         if isinstance(name, VlanRefused):
             raise _refusal(name)
@@ -122,16 +122,16 @@ class Vlan(Step):
         self.attempt.values |= values
 
     async def _vlan(self, name: str) -> int:
-        policy, spawner = self._policy, self.spawner
+        policy, server = self._policy, self.server
         if not policy.allocates:
             mapped = policy.mapping[name].vlan
             self._labels, _ = pod_marks(mapped, "", "")
             return mapped
         start = new_nonce()
-        until = (datetime.now(UTC) + spawner.longest_start).replace(microsecond=0)
-        self._lease = _Lease(_server(spawner), start)
+        until = (datetime.now(UTC) + server.longest_start).replace(microsecond=0)
+        self._lease = _Lease(server.pod_key, start)
         try:
-            vlan = await leases_of(spawner).acquire(policy, name, server=_server(spawner), start=start, until=until)
+            vlan = await leases_of(server).acquire(policy, name, server=server.pod_key, start=start, until=until)
         except KubernetesError as error:
             raise _refusal_of_error(error, self.log) from error
         except LeasesCorrupt as error:
@@ -145,7 +145,7 @@ class Vlan(Step):
             self._lease = None
             raise _refusal(vlan)
         self._labels, self._annotations = pod_marks(vlan, policy.owner(name), start)
-        _sweep_from_now_on(spawner)
+        _sweep_from_now_on(server)
         return vlan
 
     async def prepare_request(self, pod: Any) -> bool:
@@ -164,53 +164,48 @@ class Vlan(Step):
         Without a response to the pod's creation the pod may still appear; then the sweep frees the VLAN later.
         """
         if self._lease is not None and not self._pod_may_exist:
-            _give_back(self.spawner, self._lease)
+            _give_back(self.server, self._lease)
             self._lease = None
 
     @classmethod
-    def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
+    def before_stop(cls, attempt: Attempt) -> Callable[[], Awaitable[object]] | None:
         """Return the release of the VLAN of the pod and of the running attempt; None if they have none.
 
         No other start is released: this may go on in the background when the server's next start has begun.
         """
-        server = _server(spawner)
-        pod = spawner.pod_reflector and spawner.pod_reflector.pods.get(server)
+        pod = attempt.server.pod()
         of_pod = (pod["metadata"].get("annotations") or {}).get(names.VLAN_LEASE) if pod else None
-        step = spawner.attempt.step(cls)
-        leases = {_Lease(server, of_pod)} if of_pod else set()
+        step = attempt.step(cls)
+        leases = {_Lease(attempt.server.pod_key, of_pod)} if of_pod else set()
         if step is not None and step._lease is not None:
             leases.add(step._lease)
-        return partial(_give_all_back, spawner, leases) if leases else None
+        return partial(_give_all_back, attempt.server, leases) if leases else None
 
 
-async def _give_all_back(spawner: SpawnerSettings, leases: Collection[_Lease]) -> None:
-    await asyncio.wait({_give_back(spawner, each) for each in leases}, timeout=CLEAN_UP_WAIT_SECONDS)
+async def _give_all_back(server: ServerContext, leases: Collection[_Lease]) -> None:
+    await asyncio.wait({_give_back(server, each) for each in leases}, timeout=CLEAN_UP_WAIT_SECONDS)
 
 
-def _server(spawner: SpawnerSettings) -> str:
-    return f"{spawner.namespace}/{spawner.pod_name}"
-
-
-def _give_back(spawner: SpawnerSettings, lease: _Lease) -> asyncio.Task[None]:
+def _give_back(server: ServerContext, lease: _Lease) -> asyncio.Task[None]:
     async def release() -> bool:
         try:
-            return await leases_of(spawner).release(lease.server, lease.start)
+            return await leases_of(server).release(lease.server, lease.start)
         except LeasesCorrupt as error:
-            spawner.log.error(
+            server.log.error(
                 "ConfigMap %s cannot be used; its VLANs are freed when it is repaired: %s", VLANS_CONFIG_MAP, error
             )
             return True
 
     return in_background(
-        retry_until_done(release, f"give back the VLAN of {lease.server}", spawner.log), "return of a VLAN"
+        retry_until_done(release, f"give back the VLAN of {lease.server}", server.log), "return of a VLAN"
     )
 
 
-def leases_of(spawner: SpawnerSettings) -> VlanLeases:
-    """Return the list of VLANs of a spawner's hub."""
+def leases_of(server: ServerContext) -> VlanLeases:
+    """Return the list of VLANs of a server's hub."""
     # If each user has a namespace, the list is in the hub's namespace.
-    namespace = spawner.hub_namespace if spawner.enable_user_namespaces else spawner.namespace
-    return VlanLeases(spawner.kubernetes, namespace, spawner.servers_namespace, turn=vlan_lock(namespace))
+    namespace = server.servers_namespace or server.hub_namespace
+    return VlanLeases(server.kubernetes, namespace, server.servers_namespace, turn=vlan_lock(namespace))
 
 
 def _refusal(refused: VlanRefused) -> SpawnRefused:
@@ -232,39 +227,39 @@ def _refusal_of_error(error: KubernetesError, log: Logger) -> SpawnRefused:
     return refusal_of_kubernetes_error(f"ConfigMap {VLANS_CONFIG_MAP}", error.status, error.message, log)
 
 
-def begin_sweeping_vlans(spawner: SpawnerSettings) -> None:
+def begin_sweeping_vlans(server: ServerContext) -> None:
     """Begin the sweep of VLANs, once in the hub or in its namespace, if the configuration has a range of VLANs."""
     try:
-        policy = parse_vlan_policy(spawner.vlans)
+        policy = parse_vlan_policy(server.spawner.vlans)
     except ProfileError:
         return
     if policy is not None and policy.allocates:
-        _sweep_from_now_on(spawner)
+        _sweep_from_now_on(server)
 
 
-def _sweep_from_now_on(spawner: SpawnerSettings) -> None:
+def _sweep_from_now_on(server: ServerContext) -> None:
     run_once(
-        ("sweep of VLANs", spawner.servers_namespace),
+        ("sweep of VLANs", server.servers_namespace),
         lambda: run_periodically(
-            partial(_sweep, spawner),
-            lambda: float(spawner.leftovers_sweep_interval_seconds),
+            partial(_sweep, server),
+            lambda: float(server.spawner.leftovers_sweep_interval_seconds),
             "Could not compare the VLANs in use with the servers",
-            spawner.log,
+            server.log,
         ),
     )
 
 
-async def _sweep(spawner: SpawnerSettings) -> None:
+async def _sweep(server: ServerContext) -> None:
     """Free VLANs that a killed hub has left, and add VLANs of pods that are not in the list."""
     try:
-        done = await leases_of(spawner).reconcile()
+        done = await leases_of(server).reconcile()
     except LeasesCorrupt as error:
-        spawner.log.error("ConfigMap %s cannot be used until an administrator repairs it: %s", VLANS_CONFIG_MAP, error)
+        server.log.error("ConfigMap %s cannot be used until an administrator repairs it: %s", VLANS_CONFIG_MAP, error)
         return
     except KubernetesError as error:
-        spawner.log.warning("Could not compare the VLANs in use with the servers: %s", error)
+        server.log.warning("Could not compare the VLANs in use with the servers: %s", error)
         return
     if done:
-        spawner.log.info("VLANs compared with servers: freed %s, added %s", list(done.freed), list(done.added))
+        server.log.info("VLANs compared with servers: freed %s, added %s", list(done.freed), list(done.added))
     for vlan in done.contested:
-        spawner.log.error("VLAN %d is used by servers of several owners; see ConfigMap %s", vlan, VLANS_CONFIG_MAP)
+        server.log.error("VLAN %d is used by servers of several owners; see ConfigMap %s", vlan, VLANS_CONFIG_MAP)

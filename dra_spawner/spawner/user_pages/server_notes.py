@@ -9,6 +9,7 @@ from datetime import UTC
 from typing import Any, Final
 
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.server_context import parts_of
 
 __all__ = ["ServerNote", "note_of_server", "server_notes"]
 
@@ -69,11 +70,12 @@ def _notes(user: Any) -> Iterator[ServerNote]:
 
 def _notes_of(server: Any) -> Iterator[ServerNote]:
     # JupyterHub has the spawner of a server that is active or has failed, else its record in the database.
-    record = getattr(server, "record", None) or ServerRecord.of_state(getattr(server, "state", None))
+    page = getattr(parts_of(server), "home", None)
+    record = page.record if page is not None else ServerRecord.of_state(getattr(server, "state", None))
     name = getattr(server, "display_name", "") or server.name
     name = f"Server {name}" if name else "Your server"
     if getattr(server, "active", False):
-        if getattr(server, "ready", False) and (trouble := getattr(server, "trouble", "")):
+        if page is not None and getattr(server, "ready", False) and (trouble := page.trouble):
             yield ServerNote(name, trouble, is_failure=True, runs=True)
         if record.place and getattr(server, "ready", False):
             yield ServerNote(name, record.place)

@@ -13,8 +13,8 @@ from dra_spawner import names
 from dra_spawner.cli import main
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.storage.store import Store
-from dra_spawner.profiles import json_schema
 from dra_spawner.profiles.profiles_schema import profiles_schema
+from dra_spawner.profiles.syntax.json_schema import json_schema
 from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES
 from dra_spawner.spawner.objects.api_objects import SHARED_LABELS
 from tests.all_of_them import all_of_them

@@ -17,6 +17,7 @@ from dra_spawner.commands.checking.check_command import CheckOptions, run_check
 from dra_spawner.hub import settings_spawner
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
+from dra_spawner.spawner.server_context import parts_of
 from tests.all_of_them import all_of_them
 from tests.cluster.control_plane import write_kubeconfig
 from tests.spawner.hub_side import kubernetes_of
@@ -49,7 +50,7 @@ def problems_of_the_hub(values: Any) -> set[str]:
     """Problems that the hub logs at its start, before it ends."""
     settings = {"profile_list": values["singleuser"]["profileList"]}
     hub: Any = SimpleNamespace(config=Config(DRASpawner=settings), base_url="/", spawner_class=DRASpawner)
-    return {each.message for each in configuration_problems(settings_spawner(hub))}
+    return {each.message for each in configuration_problems(parts_of(settings_spawner(hub)).server)}
 
 
 @all_of_them(

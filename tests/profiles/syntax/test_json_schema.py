@@ -6,7 +6,8 @@ from importlib import resources
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
-from dra_spawner.profiles import compile_device_claims, json_schema
+from dra_spawner.profiles import compile_device_claims
+from dra_spawner.profiles.syntax.json_schema import json_schema
 from dra_spawner.profiles.syntax.keys import REQUEST_KEYS
 from tests.all_of_them import all_of_them
 from tests.profiles import strategies

@@ -7,6 +7,7 @@ from dra_spawner.spawner.hub_start.configuration_problems import configuration_p
 from dra_spawner.spawner.hub_start.sample_users import SampleSpawners
 from dra_spawner.spawner.hub_start.shape_publication import published_shapes
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.server_context import parts_of
 from tests.all_of_them import all_of_them
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
@@ -46,7 +47,7 @@ async def shape_of_user(side, **options):
     spawner.user_options = options
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
-    templates = spawner.attempt.objects.templates.values()
+    templates = parts_of(spawner).start.attempt.objects.templates.values()
     specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in templates}
     return shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
 
@@ -116,10 +117,10 @@ async def test_common_options_are_those_of_each_profile(nowhere):
     assert not any("torch" in name for name in found.shapes if name.startswith("own"))
     assert found.shapes["gpu/image=torch"] == await shape_of_user(nowhere, profile="gpu", image="torch")
     spawner = nowhere.user("ada").spawner
-    assert configuration_problems(spawner) == []
+    assert configuration_problems(parts_of(spawner).server) == []
     assert "profile-option-own--memory" in await spawner.get_options_form()
     spawner.common_profile_options = {"memory": {"choices": {"x": {"kubespawner_override": {"device_claims": 5}}}}}
-    assert {found.path for found in configuration_problems(spawner)} == {
+    assert {found.path for found in configuration_problems(parts_of(spawner).server)} == {
         f"profile_list[{number}].profile_options.memory.choices.x.kubespawner_override.device_claims"
         for number in (0, 1)
     }

@@ -10,6 +10,7 @@ from traitlets import TraitError
 
 from dra_spawner.spawner.progress.idle_servers import has_devices, idle_seconds, idle_sentence
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.server_context import parts_of
 from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import HubSide
 
@@ -64,11 +65,11 @@ async def test_a_profiles_limit_is_kept_over_a_restart_and_not_for_the_next_star
         spawner.clear_state()
         spawner.user_options = {"profile": slug}
         await spawner.load_user_options()
-        spawner.record_place()
-        assert spawner.idle_timeout() == limit
+        parts_of(spawner).home.record_place(parts_of(spawner).page.progress, None)
+        assert parts_of(spawner).home.idle_timeout() == limit
         restarted = nowhere.user("eve").spawner
         restarted.load_state(spawner.get_state())
-        assert restarted.idle_timeout() == limit
+        assert parts_of(restarted).home.idle_timeout() == limit
     assert ServerRecord.of_state({"dra_spawner": {"idle_timeout": True}}) == ServerRecord()
     for wrong in (1, 359, -1):
         with pytest.raises(TraitError):

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from dra_spawner import __version__
 from dra_spawner.spawner.hub_start.profile_check import begin_checking
+from dra_spawner.spawner.server_context import parts_of
 from tests.cluster.control_plane import write_kubeconfig
 from tests.local_server import serving
 from tests.polling import eventually
@@ -31,7 +32,7 @@ async def test_an_old_kubernetes_is_named_though_it_has_no_devices(
             try:
                 spawner = HubSide(kubeconfig, "hub").user("ada").spawner
                 spawner.log.addHandler(caplog.handler)
-                begin_checking(spawner)
+                begin_checking(parts_of(spawner).server)
                 sentence = f"Kubernetes 1.33 is not supported: dra-spawner {__version__} needs 1.34 or later."
                 await eventually(lambda: sentence in caplog.text, "the version is named", shows=lambda: caplog.text)
             finally:

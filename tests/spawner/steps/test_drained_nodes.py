@@ -7,6 +7,7 @@ import contextlib
 from aiohttp import web
 
 from dra_spawner import names
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.steps.drained_nodes import DrainedNodes
 from tests.all_of_them import all_of_them
 from tests.spawner.service_stand_in import ServiceStandIn, service_of_the_hub
@@ -21,7 +22,7 @@ async def terms_of(nowhere, times=1):
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
     for _ in range(times):
-        for step in spawner.attempt.steps:
+        for step in parts_of(spawner).start.attempt.steps:
             if step.__class__.__name__ in ("ServicePlacement", DrainedNodes.__name__):
                 await step.prepare_request(pod)
     manifest = spawner.api.api_client.sanitize_for_serialization(pod)

@@ -15,6 +15,7 @@ from dra_spawner.profiles.intel_gas.ledger import ContainerCards
 from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards
 from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.presence import present
 
@@ -82,7 +83,7 @@ async def test_choices_merge_and_the_next_start_forgets_them(nowhere):
 async def test_a_wrong_profile_is_refused_with_its_path(nowhere):
     wrong = [profile("gpu", intel_gas={"millicores": 2000})]
     nowhere.spawner_config.profile_list = wrong
-    (problem,) = configuration_problems(nowhere.user("eve").spawner)
+    (problem,) = configuration_problems(parts_of(nowhere.user("eve").spawner).server)
     assert problem.path == "profile_list[0].kubespawner_override.intel_gas.millicores"
     nowhere.spawner_config.profile_list = lambda spawner: wrong
     with pytest.raises(
@@ -199,7 +200,7 @@ async def test_giving_back_a_card_that_was_not_given_does_nothing(nowhere):
     spawner = nowhere.user("ada").spawner
     await spawner.load_user_options()
     for _ in range(2):
-        await spawner.attempt.undo()
+        await parts_of(spawner).start.attempt.undo()
 
 
 def test_examples_of_the_documentation_are_right():

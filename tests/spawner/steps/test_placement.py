@@ -12,6 +12,7 @@ from aiohttp import web
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.targets.shape_definition import read_definition
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.placement import ServicePlacement
 from tests.all_of_them import all_of_them
@@ -49,7 +50,7 @@ async def placed(side: HubSide, **options):
 
 async def placement_of(spawner, pod):
     """Let the step act, if it is there."""
-    step = spawner.attempt.step(ServicePlacement)
+    step = parts_of(spawner).start.attempt.step(ServicePlacement)
     if step is not None:
         await step.prepare_request(pod)
 
@@ -165,7 +166,7 @@ async def test_gates_of_a_profile_stay(nowhere, service):
 async def test_sentences_for_the_user(nowhere, service, answer, sentences):
     service.always({"reason": "x", **answer})
     spawner, _, after = await placed(nowhere)
-    assert [event["message"] for event in spawner.messages.with_events([])] == sentences
+    assert [event["message"] for event in parts_of(spawner).page.progress.messages.with_events([])] == sentences
     assert required(after) == {"nodeSelectorTerms": [{"matchExpressions": [READY]}]}
 
 

@@ -24,15 +24,14 @@ async def test_an_attempt_that_ends_while_its_devices_are_read(caplog: pytest.Lo
         return {"items": []}
 
     log = logging.getLogger("spawner")
-    reflector = SimpleNamespace(pods={})
-    spawner = SimpleNamespace(
-        retry_failed_pod_after_seconds=0, namespace="hub", pod_name="jupyter-ada", pod_reflector=reflector, log=log
-    )
+    spawner = SimpleNamespace(retry_failed_pod_after_seconds=0, pod_name="jupyter-ada")
     places: list[str] = []
     objects = SimpleNamespace(namespace="hub", api=SimpleNamespace(list=claims), warm_claims={"gpu": "warm"})
-    attempt = SimpleNamespace(spawner=spawner, objects=objects, messages=SimpleNamespace(found_place=places.append))
+    server = SimpleNamespace(spawner=spawner, log=log, pod=lambda: None)
+    progress = SimpleNamespace(pod=POD, waiting_for="")
+    messages = SimpleNamespace(found_place=places.append)
+    attempt = SimpleNamespace(server=server, spawner=spawner, objects=objects, messages=messages, progress=progress)
     watch = PodWatch(cast(Attempt, attempt))
-    watch.seen = POD
     task = watch.tell_place()
     await asked.wait()
     attempt.objects = None

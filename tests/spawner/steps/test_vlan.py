@@ -6,6 +6,7 @@ import pytest
 from jupyterhub import orm
 
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.vlan import leases_of
 from tests.all_of_them import all_of_them
@@ -28,7 +29,7 @@ async def parameters(spawner, **options):
     spawner.clear_state()
     await spawner.load_user_options()
     await spawner.get_pod_manifest()
-    (template,) = spawner.attempt.objects.templates.values()
+    (template,) = parts_of(spawner).start.attempt.objects.templates.values()
     (config,) = template["spec"]["spec"]["devices"]["config"]
     return config["opaque"]["parameters"]
 
@@ -127,12 +128,18 @@ async def test_without_placeholders_vlans_do_not_matter(nowhere):
     nowhere.spawner_config.device_claims = interface(id=5)
     spawner = nowhere.user("ada").spawner
     assert await vlan_of(spawner) == 5
-    assert [problem.path for problem in configuration_problems(spawner)] == ["vlans.range"]
+    assert [problem.path for problem in configuration_problems(parts_of(spawner).server)] == ["vlans.range"]
 
 
 async def test_with_a_namespace_for_each_user_the_account_is_the_hubs(nowhere):
     spawner = nowhere.user("ada").spawner
-    assert (leases_of(spawner).namespace, leases_of(spawner).pods_namespace) == ("jupyterhub", "jupyterhub")
+    assert (leases_of(parts_of(spawner).server).namespace, leases_of(parts_of(spawner).server).pods_namespace) == (
+        "jupyterhub",
+        "jupyterhub",
+    )
     nowhere.spawner_config.enable_user_namespaces = True
     other = nowhere.user("bob").spawner
-    assert (leases_of(other).namespace, leases_of(other).pods_namespace) == ("default", None)
+    assert (leases_of(parts_of(other).server).namespace, leases_of(parts_of(other).server).pods_namespace) == (
+        "default",
+        None,
+    )

@@ -33,7 +33,8 @@ def user_with(*servers):
 
 def server(name="", record=None, *, active=False, ready=False):
     record = record or ServerRecord()
-    return SimpleNamespace(name=name, display_name=name, record=record, active=active, ready=ready, state={})
+    parts = None if record is None else SimpleNamespace(home=SimpleNamespace(record=record, trouble=""))
+    return SimpleNamespace(name=name, display_name=name, _dra=parts, active=active, ready=ready, state={})
 
 
 def home(environment, *servers):

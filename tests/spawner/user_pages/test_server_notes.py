@@ -10,6 +10,10 @@ def user(*servers):
     return SimpleNamespace(all_spawners=lambda: iter(servers))
 
 
+def parts(record: ServerRecord, trouble: str = "") -> SimpleNamespace:
+    return SimpleNamespace(home=SimpleNamespace(record=record, trouble=trouble))
+
+
 def test_a_server_that_is_known_from_the_database_alone():
     state = ServerRecord(failure="All devices are in use.").state()
     found = server_notes(user(SimpleNamespace(name="b", display_name="", state=state)))
@@ -18,14 +22,14 @@ def test_a_server_that_is_known_from_the_database_alone():
 
 def test_a_failure_outside_of_the_spawners_start():
     future = SimpleNamespace(exception=lambda: TimeoutError("The server did not answer"))
-    failed = SimpleNamespace(name="", record=ServerRecord(), active=False, _failed=True, _spawn_future=future)
+    failed = SimpleNamespace(name="", _dra=parts(ServerRecord()), active=False, _failed=True, _spawn_future=future)
     (found,) = server_notes(user(failed))
     assert (found.server, found.is_failure) == ("Your server", True)
     assert found.text == "The server did not start. Please try again, or tell your administrator."
 
 
 def test_a_server_that_is_starting_has_no_note():
-    starting = SimpleNamespace(name="", record=ServerRecord(place="gpu-0 on a"), active=True, ready=False)
+    starting = SimpleNamespace(name="", _dra=parts(ServerRecord(place="gpu-0 on a")), active=True, ready=False)
     assert server_notes(user(starting)) == []
 
 
@@ -34,11 +38,11 @@ def test_an_error_leaves_the_page_without_notes():
 
 
 def test_a_running_server_that_may_not_answer_keeps_its_devices():
-    running = {"active": True, "ready": True, "record": ServerRecord(place="gpu-0 on a")}
-    lost = SimpleNamespace(name="", trouble="Node a does not answer.", **running)
+    record, running = ServerRecord(place="gpu-0 on a"), {"active": True, "ready": True}
+    lost = SimpleNamespace(name="", _dra=parts(record, "Node a does not answer."), **running)
     failure, place = server_notes(user(lost))
     assert (failure.headline, failure.text) == ("Your server may not answer", "Node a does not answer.")
     assert failure.is_failure
     assert not failure.was_ended
     assert place == ServerNote("Your server", "gpu-0 on a")
-    assert server_notes(user(SimpleNamespace(name="", trouble="", **running))) == [place]
+    assert server_notes(user(SimpleNamespace(name="", _dra=parts(record), **running))) == [place]

@@ -1,0 +1,174 @@
+"""What the home page tells of a server, and the end of a server that ran: by Kubernetes, or since nobody uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC
+from typing import Any
+
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesError, resource_path
+from dra_spawner.kube.pod_ends import (
+    REMOVED,
+    end_of_events,
+    end_of_missing_pod,
+    end_of_pod,
+    trouble_of_pod,
+    unannounced_end,
+)
+from dra_spawner.spawner.hub_parts.hub_wide import in_background
+from dra_spawner.spawner.objects.start_objects import utc_now
+from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
+from dra_spawner.spawner.progress.idle_servers import has_devices, idle_seconds, idle_sentence
+from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.progress.start_progress import StartProgress
+from dra_spawner.spawner.server_context import ServerContext
+
+__all__ = ["HomePage"]
+
+
+class HomePage:
+    """What the home page tells of one server.
+
+    Attributes
+    ----------
+    record
+        What is told of the last start and of the server's end.
+    """
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._spawner = server.spawner
+        self.record = ServerRecord()
+        self._last_start: StartProgress | None = None
+        self._is_stopping_idle = False
+
+    # The start
+
+    def record_start(self, progress: StartProgress) -> None:
+        """Forget the last start."""
+        self.record, self._last_start = ServerRecord(), progress
+        self._ended_pods.pop(self._server.pod_key, None)
+
+    def record_place(self, progress: StartProgress, told: asyncio.Task[None] | None) -> None:
+        """Remember the devices of a start that has succeeded, as soon as they are known.
+
+        Parameters
+        ----------
+        told
+            Task that finds the devices; None for a server without devices.
+        """
+        timeout = self._spawner.devices_idle_timeout
+        own = timeout != self._server.configured["devices_idle_timeout"]
+        self.record = ServerRecord(progress.messages.place, idle_timeout=timeout if own else None)
+        if told is not None and not self.record.place:
+            in_background(self._record_place(progress, told), "record of devices")
+
+    async def _record_place(self, progress: StartProgress, told: asyncio.Task[None]) -> None:
+        await told
+        place, spawner = progress.messages.place, self._spawner
+        if self._last_start is progress and spawner.server is not None and place:
+            self.record = replace(self.record, place=place)
+            # JupyterHub took the state at the end of the start; its next change of anything stores this one, too.
+            spawner.orm_spawner.state = spawner.get_state()
+
+    def record_failure(self, sentence: str) -> None:
+        """Remember why a start failed."""
+        self.record = ServerRecord.of_failure(sentence)
+
+    def forget_server(self) -> None:
+        """Forget the server, but not why its last start failed."""
+        self.record = replace(self.record, place="", idle_timeout=None)
+
+    # The server
+
+    @property
+    def trouble(self) -> str:
+        """Why the running server may not answer; empty if nothing is known."""
+        return trouble_of_pod(self._server.pod() or {})
+
+    def idle_timeout(self) -> int:
+        """Seconds without activity after which the running server is stopped; 0 for none."""
+        own = self.record.idle_timeout
+        return int(self._server.configured["devices_idle_timeout"] if own is None else own)
+
+    async def stop_if_idle(self) -> int | None:
+        """Stop a running server with devices that nobody uses; return its exit code, None if it runs on."""
+        limit, spawner = self.idle_timeout(), self._spawner
+        # A pod that the hub does not see counts as one without devices.
+        if not limit or not spawner.ready or self._is_stopping_idle or not has_devices(self._server.pod() or {}):
+            return None
+        orm_spawner = spawner.orm_spawner
+        seconds = idle_seconds(orm_spawner.last_activity, orm_spawner.started, utc_now().replace(tzinfo=None))
+        if seconds < limit:
+            return None
+        self._server.log.info(
+            "A server with devices is stopped, as it is idle: pod=%s seconds=%d", spawner.pod_name, seconds
+        )
+        self._is_stopping_idle = True
+        try:
+            await spawner.stop()
+        except Exception:  # the next poll tries again
+            self._server.log.exception("An idle server could not be stopped: pod=%s", spawner.pod_name)
+            return None
+        finally:
+            self._is_stopping_idle = False
+        self.record = ServerRecord.of_end(idle_sentence(limit))
+        return 0
+
+    async def record_end(self, *, is_stopped: bool) -> None:
+        """Remember why Kubernetes ended a server that ran.
+
+        Parameters
+        ----------
+        is_stopped
+            Whether KubeSpawner has stopped it in the poll that noticed its end.
+        """
+        spawner = self._spawner
+        is_stopping = spawner._spawn_pending or spawner._stop_pending
+        if spawner.server is None or is_stopping or self.record.failure:
+            return
+        try:
+            sentence = await self._end_sentence(is_stopped)
+        except Exception:  # the hub must learn that the server has ended
+            self._server.log.exception("It is not known why a server ended: pod=%s", spawner.pod_name)
+            return
+        if sentence:
+            self._server.log.warning("A server was ended: pod=%s because=%s", spawner.pod_name, sentence)
+            self.record = ServerRecord.of_end(sentence)
+
+    async def _end_sentence(self, is_stopped: bool) -> str:
+        there = self._spawner.pod_reflector.pods.get(self._server.pod_key)
+        pod = there or self._ended_pods.get(self._server.pod_key) or {}
+        reflector = self._spawner.event_reflector
+        sentence = end_of_pod(pod) or end_of_events(pod, list(reflector.resources.values()) if reflector else ())
+        if sentence or there or is_stopped:
+            return sentence
+        return (self._unannounced_end(pod) or REMOVED) if pod else await self._end_of_missing_pod()
+
+    @property
+    def _ended_pods(self) -> dict[str, Any]:
+        ended: dict[str, Any] = getattr(self._spawner.pod_reflector, "ended", {})
+        return ended
+
+    def _unannounced_end(self, pod: JsonObject) -> str:
+        """What is known of a pod that is gone; JupyterHub itself tells the exit code of one that has ended."""
+        phase = str((pod.get("status") or {}).get("phase") or "")
+        reflector = self._spawner.pod_reflector
+        if phase != "Running" or not isinstance(reflector, EndedPodsReflector):
+            return ""
+        node, is_stopped = str(pod["spec"].get("nodeName") or ""), reflector.is_stopped(self._server.pod_key, pod)
+        return unannounced_end(node, phase=phase, is_stopped=is_stopped)
+
+    async def _end_of_missing_pod(self) -> str:
+        """Why the pod is gone that this hub has not seen, as it was restarted meanwhile."""
+        spawner = self._spawner
+        started = spawner.orm_spawner.started  # the times of events are whole seconds
+        path, selector = resource_path("v1", "events", spawner.namespace), f"involvedObject.name={spawner.pod_name}"
+        try:
+            found = await self._server.kubernetes.list(path, field_selector=selector)
+        except KubernetesError as error:
+            self._server.log.info("The events of a pod that is gone are not known: pod=%s %s", spawner.pod_name, error)
+            return REMOVED
+        return end_of_missing_pod(found["items"], started and started.replace(tzinfo=UTC, microsecond=0))
