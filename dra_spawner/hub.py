@@ -23,7 +23,7 @@ from dra_spawner.common.project_links import where
 from dra_spawner.doctor.rules.settings import doubled_settings
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.hub_addresses import serve_availability, serve_devices
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background, retry_until_done
+from dra_spawner.spawner.hub_parts.hub_wide import retry_until_done, this_hub
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.hub_start.hub_class import (
     asks_for_devices,
@@ -96,7 +96,7 @@ def add_named(section: Config, name: str, entries: Iterable[Mapping[str, Any]]) 
 def _begin() -> None:
     if not JupyterHub.initialized():
         return  # another of JupyterHub's commands that runs a loop
-    begun: list[JupyterHub] = hub_wide(setup, list)
+    begun: list[JupyterHub] = this_hub().shared(setup, list)
     if not begun:  # several pieces of a configuration may call `setup`
         begun.append(JupyterHub.instance())
         begin(begun[0])
@@ -140,13 +140,13 @@ def begin(hub: JupyterHub) -> None:
     # In the background: the hub's start does not wait for the cluster.
     _go_on(hub, "check the device profiles against the cluster", partial(begin_checking, server))
     # Pages and servers of before a restart of the hub ask again.
-    in_background(retry_until_done(_serves_devices, "serve servers their devices", hub.log), "serving of devices")
+    this_hub().begin(retry_until_done(_serves_devices, "serve servers their devices", hub.log), "serving of devices")
     if is_configured(spawner.placeholder_service):
-        in_background(
+        this_hub().begin(
             run_again(partial(_publish, hub, spawner), "publication of shapes", hub.log), "publication of shapes"
         )
         _go_on(hub, "look for the service's role", lambda: _warn(hub, role_problems(hub, spawner.placeholder_service)))
-        in_background(
+        this_hub().begin(
             retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log),
             "serving of availability",
         )

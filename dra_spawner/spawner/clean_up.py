@@ -7,14 +7,7 @@ from functools import partial
 from logging import Logger
 from typing import Final
 
-from dra_spawner.spawner.hub_parts.hub_wide import (
-    CLEAN_UP_WAIT_SECONDS,
-    hub_wide,
-    in_background,
-    retry_until_done,
-    run_once,
-    run_periodically,
-)
+from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS, retry_until_done, run_periodically, this_hub
 from dra_spawner.spawner.objects.leftovers import Kind, Sweep
 from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
 from dra_spawner.spawner.server_context import ServerContext
@@ -45,9 +38,9 @@ def begin_removal(objects: StartObjects, pod_name: str, log: Logger) -> asyncio.
     async def begin() -> None:
         await remove_all(objects)
         if objects.that_may_appear() is not None:
-            in_background(remove_late(), "late removal of a start")
+            this_hub().begin(remove_late(), "late removal of a start")
 
-    return in_background(begin(), "removal of a start")
+    return this_hub().begin(begin(), "removal of a start")
 
 
 async def remove(objects: StartObjects, pod_name: str, log: Logger) -> None:
@@ -57,12 +50,12 @@ async def remove(objects: StartObjects, pod_name: str, log: Logger) -> None:
 
 def companion_kinds() -> set[Kind]:
     """Return the mutable set of kinds of companions that starts of this hub created."""
-    return hub_wide("kinds of companions", set)
+    return this_hub().shared("kinds of companions", set)
 
 
 def begin_sweeping(server: ServerContext) -> None:
     """Begin the periodic sweep, once in a hub or in its namespace."""
-    run_once(
+    this_hub().run_once(
         ("sweep", server.servers_namespace),
         lambda: run_periodically(
             partial(_sweep, server),

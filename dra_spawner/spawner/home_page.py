@@ -17,7 +17,7 @@ from dra_spawner.kube.pod_ends import (
     trouble_of_pod,
     unannounced_end,
 )
-from dra_spawner.spawner.hub_parts.hub_wide import in_background
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.objects.start_objects import utc_now
 from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.progress.idle_servers import has_devices, idle_seconds, idle_sentence
@@ -63,7 +63,7 @@ class HomePage:
         own = timeout != self._server.configured["devices_idle_timeout"]
         self.record = ServerRecord(progress.messages.place, idle_timeout=timeout if own else None)
         if told is not None and not self.record.place:
-            in_background(self._record_place(progress, told), "record of devices")
+            this_hub().begin(self._record_place(progress, told), "record of devices")
 
     async def _record_place(self, progress: StartProgress, told: asyncio.Task[None]) -> None:
         await told

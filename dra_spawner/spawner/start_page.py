@@ -13,7 +13,7 @@ from jupyterhub.utils import url_escape_path, url_path_join
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.placeholders.planner.targets.shapes import device_classes
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.progress.start_messages import StartMessages
 from dra_spawner.spawner.progress.start_progress import (
     StartProgress,
@@ -83,7 +83,7 @@ class StartPage:
         """Begin the page of a new start; the start publishes its progress there."""
         self.progress = self._new_progress()
         self.progress.began = asyncio.get_running_loop().time()
-        hub_wide(_Waiting, _Waiting).starting.add(self)
+        this_hub().shared(_Waiting, _Waiting).starting.add(self)
         return self.progress
 
     def last_event(self, uid: str | None) -> None:
@@ -118,7 +118,7 @@ class StartPage:
     def _waiting_servers(self) -> Mapping[frozenset[str], Sequence[str]]:
         """When the pods that wait for devices were created; counted once for all open pages."""
         now = asyncio.get_running_loop().time()
-        waiting = hub_wide(_Waiting, _Waiting)
+        waiting = this_hub().shared(_Waiting, _Waiting)
         if now >= waiting.count_again_at:
             waiting.starting = WeakSet(each for each in waiting.starting if not each.has_ended())
             waiting.since = waiting_since(
@@ -139,7 +139,7 @@ class StartPage:
         from dra_spawner.spawner.smaller_choice import free_smaller_choice
 
         search = free_smaller_choice(self._server, form.availability, self.progress.specs, self.progress.pod)
-        return in_background(search, "search for a smaller choice")
+        return this_hub().begin(search, "search for a smaller choice")
 
     async def explain_failure(
         self, refusal: SpawnRefused, search: asyncio.Task[SmallerChoice | None] | None, ends: float

@@ -27,7 +27,7 @@ from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import FormChoices, FormOption
-from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, hub_wide
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, this_hub
 from tests.examples import example_count
 from tests.placeholders.controller.objects import shape
 from tests.service.device_board import some_of_all
@@ -171,7 +171,7 @@ async def test_the_hub_keeps_nothing_of_an_invented_name() -> None:
     size, image = (FormOption(each, "0", tuple(map(str, range(200)))) for each in ("size", "image"))
     form, log = FormChoices((("gpu", (size, image)), ("plain", ()))), logging.getLogger("hub")
     client = AvailabilityClient(lambda: None, log)
-    encoded: OrderedDict[Any, str] = hub_wide("encoded availability", OrderedDict)
+    encoded: OrderedDict[Any, str] = this_hub().shared("encoded availability", OrderedDict)
     kept = client, form, encoded
     application = Application(headers={"Content-Security-Policy": "x"}, log=log)
 

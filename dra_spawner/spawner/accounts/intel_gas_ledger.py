@@ -32,7 +32,7 @@ from dra_spawner.profiles.intel_gas.pods import (
     rebuild,
 )
 from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, run_once
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 
 #: Maximum age in seconds of data that several starts share.
@@ -272,7 +272,7 @@ class GpuLedger:
 
     def begin_cleaning(self, api: KubernetesApi, interval: timedelta) -> None:
         """Begin the periodic clean-up."""
-        run_once(("cleaning of Intel GPUs", self._namespace), lambda: self.clean_periodically(api, interval))
+        this_hub().run_once(("cleaning of Intel GPUs", self._namespace), lambda: self.clean_periodically(api, interval))
 
     async def clean_periodically(
         self,
@@ -305,4 +305,6 @@ def ledger_of(
     hub_namespace: str = "",
 ) -> GpuLedger:
     """The hub's ledger for a cluster; parameters as of `GpuLedger`."""
-    return hub_wide((GpuLedger, api.server, namespace), lambda: GpuLedger(namespace, log, hub_namespace=hub_namespace))
+    return this_hub().shared(
+        (GpuLedger, api.server, namespace), lambda: GpuLedger(namespace, log, hub_namespace=hub_namespace)
+    )

@@ -33,7 +33,7 @@ from dra_spawner.profiles.compiler.vlans import (
     reconcile,
     release,
 )
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 
 #: Maximum tries of a change.
@@ -46,7 +46,7 @@ _Answer = TypeVar("_Answer")
 
 def vlan_lock(namespace: str) -> asyncio.Lock:
     """A lock that avoids conflicts between starts of one hub; safety does not depend on it."""
-    return hub_wide(("turn of VLANs", namespace), asyncio.Lock)
+    return this_hub().shared(("turn of VLANs", namespace), asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dra_spawner.spawner.availability.client import AvailabilityClient, Availabi
 from dra_spawner.spawner.availability.form_choices import FormChoices
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import parts_of
 
 __all__ = ["AvailabilityHandler"]
@@ -96,7 +96,7 @@ def _encoded(choices: Mapping[str, ShownAvailability]) -> str:
 
 def _encoded_choices(form: FormChoices, view: AvailabilityView) -> str:
     """The same of all choices of a form; encoded once for each answer of the service."""
-    known: OrderedDict[tuple[FormChoices, int], str] = hub_wide("encoded availability", OrderedDict)
+    known: OrderedDict[tuple[FormChoices, int], str] = this_hub().shared("encoded availability", OrderedDict)
     key = (form, view.serial)
     if key not in known:
         known[key] = _encoded({name: view.of(name) for name in form.names()})

@@ -21,7 +21,7 @@ import aiohttp
 
 from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
 
 __all__ = ["AvailabilityClient", "AvailabilityView", "availability_client"]
@@ -118,7 +118,7 @@ class AvailabilityClient:
     async def _answered(self, question: _Question, name: str, wait_seconds: float) -> AvailabilityView:
         is_open = question.task is not None and not question.task.done()
         if not is_open and self._now() >= question.next_at:
-            question.task = in_background(self._ask(question, name), "availability")
+            question.task = this_hub().begin(self._ask(question, name), "availability")
         if question.task is not None and not question.task.done():
             await asyncio.wait((question.task,), timeout=wait_seconds)
         now = self._now()
@@ -169,7 +169,9 @@ class AvailabilityClient:
 
 def availability_client(service: str, log: Logger) -> AvailabilityClient:
     """The client of this hub for a service of this name."""
-    return hub_wide(("availability", service), lambda: AvailabilityClient(lambda: service_of_hub(service), log))
+    return this_hub().shared(
+        ("availability", service), lambda: AvailabilityClient(lambda: service_of_hub(service), log)
+    )
 
 
 class _NoAnswer(Exception):

@@ -10,7 +10,7 @@ from typing import Final
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.names import RESOURCE_API
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["ClaimReader", "claim_reader"]
@@ -58,7 +58,7 @@ class ClaimReader:
         question = _Question(names, asyncio.get_running_loop().create_future())
         self._questions.append(question)
         if self._worker is None or self._worker.done():
-            self._worker = in_background(self._answer(), "reading of claims")
+            self._worker = this_hub().begin(self._answer(), "reading of claims")
         return await question.answer
 
     async def _answer(self) -> None:
@@ -93,4 +93,4 @@ class ClaimReader:
 
 def claim_reader(api: KubernetesApi, namespace: str) -> ClaimReader:
     """Return the reader of a namespace, which all spawners of a hub share."""
-    return hub_wide(("claims", namespace), lambda: ClaimReader(api, namespace))
+    return this_hub().shared(("claims", namespace), lambda: ClaimReader(api, namespace))

@@ -17,7 +17,7 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource
 from dra_spawner.kube.client.discovery import is_absent
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.user_form.offers import DeviceCatalog
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["NOW", "DeviceObjects", "DeviceReader", "KnownDevices", "Reading", "decoded", "device_reader", "readable"]
@@ -88,7 +88,7 @@ class Reading(Generic[T]):
     def begin(self) -> asyncio.Task[_Result[T]]:
         """Begin a reading, unless one is running. Its task raises no `KubernetesError`."""
         if self._task is None or self._task.done():
-            self._task = in_background(self._run(), "reading of devices")
+            self._task = this_hub().begin(self._run(), "reading of devices")
         return self._task
 
     async def get(self, max_age_seconds: float) -> T:
@@ -258,7 +258,7 @@ class DeviceReader:
 
 def device_reader(api: KubernetesApi) -> DeviceReader:
     """Return the reader that all spawners of this hub share for a cluster."""
-    return hub_wide((DeviceReader, api.server), lambda: DeviceReader(api))
+    return this_hub().shared((DeviceReader, api.server), lambda: DeviceReader(api))
 
 
 async def readable(answer: Awaitable[T]) -> T | None:

@@ -1,4 +1,4 @@
-"""State that all spawners of one hub share, and background work."""
+"""What all spawners of one hub share, and the hub's background work."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from dra_spawner.kube.client.api import KubernetesError
 
 __all__ = [
     "CLEAN_UP_WAIT_SECONDS",
+    "HubWide",
     "forget_hub",
-    "hub_wide",
-    "in_background",
     "retry_until_done",
-    "run_once",
     "run_periodically",
+    "this_hub",
 ]
 
 #: Seconds that a start or a stop waits for its clean-up, which then continues in the background.
@@ -30,37 +29,59 @@ _LONGEST_WAIT_SECONDS: Final = 30.0
 
 T = TypeVar("T")
 
-#: State of each event loop, as tests run several hubs in a process.
-_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, Any]] = WeakKeyDictionary()
+#: The state of each event loop, as tests run several hubs in a process.
+_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, HubWide] = WeakKeyDictionary()
 
 
-def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
-    """Return the shared value of a key; the first call creates it."""
-    found = _shared.setdefault(asyncio.get_running_loop(), {})
-    if key not in found:
-        found[key] = make()
-    return cast(T, found[key])
+class HubWide:
+    """What all spawners of one hub share, and the hub's background work. The hub's event loop owns it.
 
-
-class _Background:
-    """Owner of a hub's background tasks: it cancels and awaits them at the end of the hub, which it delays by seconds.
-
-    The owner is a task itself, as JupyterHub has no hook for its end: it cancels all tasks, and waits for them.
+    At the end of the hub it cancels and awaits the background tasks, which delays the end by seconds. For that it has a
+    task of its own, as JupyterHub has no hook for its end: it cancels all tasks, and waits for them.
     """
 
     def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._owner = asyncio.get_running_loop().create_task(self._own(), name="background work of the hub")
+        self._running: dict[Hashable, asyncio.Task[None]] = {}
+        self._owner: asyncio.Task[None] | None = None
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the shared value of a key; the first call creates it."""
+        if key not in self._values:
+            self._values[key] = make()
+        return cast(T, self._values[key])
 
     def begin(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Begin a task that runs in the background until the hub ends.
+
+        Parameters
+        ----------
+        name
+            Name of the task in the log and in the metric of failures, without names of users.
+        """
+        if self._owner is None:
+            self._owner = asyncio.get_running_loop().create_task(self._own(), name="background work of the hub")
         task = begin_task(work, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def run_once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        """Begin a background task that a hub runs only once at a time; a task that has ended is started again.
+
+        After a defect `work` is called again, with back-off.
+        """
+        running = self._running
+        if key not in running or running[key].done():
+            name = " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+            running[key] = self.begin(run_again(work, name), name)
+        return running[key]
+
     def end(self) -> None:
         """Cancel all tasks, as the end of the hub does."""
-        self._owner.cancel()
+        if self._owner is not None:
+            self._owner.cancel()
         self._cancel_tasks()
 
     def _cancel_tasks(self) -> None:
@@ -81,34 +102,20 @@ class _Background:
                     await asyncio.wait(self._tasks)
 
 
-def in_background(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-    """Begin a task that runs in the background until the hub ends.
-
-    Parameters
-    ----------
-    name
-        Name of the task in the log and in the metric of failures, without names of users.
-    """
-    return hub_wide(_Background, _Background).begin(work, name)
-
-
-def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-    """Begin a background task that a hub runs only once at a time; a task that has ended is started again.
-
-    After a defect `work` is called again, with back-off.
-    """
-    running: dict[Hashable, asyncio.Task[None]] = hub_wide("running", dict)
-    if key not in running or running[key].done():
-        name = " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
-        running[key] = in_background(run_again(work, name), name)
-    return running[key]
+def this_hub() -> HubWide:
+    """The state of the hub whose event loop runs."""
+    loop = asyncio.get_running_loop()
+    found = _hubs.get(loop)
+    if found is None:
+        found = _hubs[loop] = HubWide()
+    return found
 
 
 def forget_hub() -> None:
     """Drop all shared state and end the background tasks, as a restart of the hub does."""
-    background = _shared.pop(asyncio.get_running_loop(), {}).get(_Background)
-    if background is not None:
-        background.end()
+    hub = _hubs.pop(asyncio.get_running_loop(), None)
+    if hub is not None:
+        hub.end()
 
 
 async def run_periodically(

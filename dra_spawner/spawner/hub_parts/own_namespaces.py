@@ -9,7 +9,7 @@ import logging
 
 from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 
 __all__ = ["own_namespaces"]
 
@@ -34,7 +34,7 @@ async def own_namespaces(
     except KubernetesError as error:
         if error.status != 403:
             raise
-        told: set[str] = hub_wide("hubs without the right to list namespaces", set)
+        told: set[str] = this_hub().shared("hubs without the right to list namespaces", set)
         if hub_namespace not in told:
             told.add(hub_namespace)
             log.warning(

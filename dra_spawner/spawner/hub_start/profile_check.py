@@ -8,7 +8,7 @@ from dra_spawner.profiles.findings import Level
 from dra_spawner.profiles.lint import unknown_rules
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.spawner.devices.checked_facts import CheckedFacts
-from dra_spawner.spawner.hub_parts.hub_wide import in_background
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.steps.cluster_check import checks_of_hub, values_for_rules
 from dra_spawner.versions import KUBERNETES, version_problem
@@ -33,7 +33,7 @@ def begin_checking(server: ServerContext) -> None:
     checks_of_hub().facts = facts
     for sentence in unknown_rules(spawner.ignored_profile_rules):
         server.log.warning("ignored_profile_rules: %s", sentence)
-    in_background(_check_all(server, facts), "check of profiles")
+    this_hub().begin(_check_all(server, facts), "check of profiles")
 
 
 async def _check_all(server: ServerContext, facts: CheckedFacts) -> None:

@@ -9,7 +9,7 @@ from dra_spawner.profiles.choices import TRAIT, Choice, Layer
 from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS, expand_claims
 from dra_spawner.profiles.compiler.optional_devices import without_optional
 from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES
-from dra_spawner.spawner.hub_parts.hub_wide import hub_wide
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, Step
@@ -106,7 +106,7 @@ class Checks:
 
 def checks_of_hub() -> Checks:
     """The checks of this hub."""
-    return hub_wide(Checks, Checks)
+    return this_hub().shared(Checks, Checks)
 
 
 def values_for_rules(spawner: SpawnerSettings) -> Mapping[str, Any]:

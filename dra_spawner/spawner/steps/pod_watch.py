@@ -15,7 +15,7 @@ from dra_spawner.kube.client.api import KubernetesError, resource_path
 from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.spawner.devices.claim_reader import claim_reader
 from dra_spawner.spawner.devices.held import claim_names, devices_of, place_text
-from dra_spawner.spawner.hub_parts.hub_wide import in_background
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
 from dra_spawner.spawner.objects.shared_objects import SharedRefused, SharedTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects
@@ -171,7 +171,7 @@ class PodWatch(Step):
     def tell_place(self) -> asyncio.Task[None]:
         """Begin to tell the user which devices on which node the server has, once. The start does not wait for it."""
         if self._telling is None:
-            self._telling = in_background(self._tell_place(self._look() or self._progress.pod), "devices of a start")
+            self._telling = this_hub().begin(self._tell_place(self._look() or self._progress.pod), "devices of a start")
         return self._telling
 
     async def _tell_place(self, pod: JsonObject) -> None:

@@ -26,13 +26,7 @@ from dra_spawner.profiles.compiler.vlan_policy import OwnerKind, VlanPolicy, par
 from dra_spawner.profiles.compiler.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
 from dra_spawner.profiles.syntax.problems import Problem, ProfileError
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, vlan_lock
-from dra_spawner.spawner.hub_parts.hub_wide import (
-    CLEAN_UP_WAIT_SECONDS,
-    in_background,
-    retry_until_done,
-    run_once,
-    run_periodically,
-)
+from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS, retry_until_done, run_periodically, this_hub
 from dra_spawner.spawner.objects.start_objects import new_nonce
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
@@ -196,7 +190,7 @@ def _give_back(server: ServerContext, lease: _Lease) -> asyncio.Task[None]:
             )
             return True
 
-    return in_background(
+    return this_hub().begin(
         retry_until_done(release, f"give back the VLAN of {lease.server}", server.log), "return of a VLAN"
     )
 
@@ -238,7 +232,7 @@ def begin_sweeping_vlans(server: ServerContext) -> None:
 
 
 def _sweep_from_now_on(server: ServerContext) -> None:
-    run_once(
+    this_hub().run_once(
         ("sweep of VLANs", server.servers_namespace),
         lambda: run_periodically(
             partial(_sweep, server),

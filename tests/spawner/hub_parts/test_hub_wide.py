@@ -8,13 +8,7 @@ import logging
 import pytest
 from prometheus_client import REGISTRY
 
-from dra_spawner.spawner.hub_parts.hub_wide import (
-    forget_hub,
-    in_background,
-    retry_until_done,
-    run_once,
-    run_periodically,
-)
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, retry_until_done, run_periodically, this_hub
 from tests.jumping_loop import let_pass, run_jumping
 
 LOG = logging.getLogger("test.hub")
@@ -38,9 +32,9 @@ def test_a_defect_is_logged_and_counted_and_the_work_is_begun_again(caplog: pyte
             await defect("sweep users")
 
         before = {name: counted(name) for name in begun}
-        once = in_background(defect("once"), "once")
-        serving = in_background(retry_until_done(lambda: defect("serving"), "serve forms", LOG), "serving")
-        run_once(("sweep", "users"), lambda: run_periodically(sweep, lambda: 300.0, "Not swept", LOG))
+        once = this_hub().begin(defect("once"), "once")
+        serving = this_hub().begin(retry_until_done(lambda: defect("serving"), "serve forms", LOG), "serving")
+        this_hub().run_once(("sweep", "users"), lambda: run_periodically(sweep, lambda: 300.0, "Not swept", LOG))
         await let_pass(10)
         assert once.done()
         assert serving.done(), "a clean-up goes on after a defect"
@@ -69,8 +63,8 @@ def test_the_end_of_the_hub_awaits_all_background_work(how: str) -> None:
                 await let_pass(1)
                 ended.append(name)
 
-        run_once("periodic", lambda: work("periodic"))
-        in_background(work("single"), "single")
+        this_hub().run_once("periodic", lambda: work("periodic"))
+        this_hub().begin(work("single"), "single")
         await let_pass(1)
         if how.startswith("all"):
             (owner,) = (each for each in asyncio.all_tasks() if each.get_name() == "background work of the hub")
@@ -79,7 +73,7 @@ def test_the_end_of_the_hub_awaits_all_background_work(how: str) -> None:
             assert sorted(ended) == ["periodic", "single"], "the owner awaits them"
         else:
             forget_hub()
-            in_background(work("next"), "of the next hub")  # is not ended
+            this_hub().begin(work("next"), "of the next hub")  # is not ended
             await let_pass(3)
             assert sorted(ended) == ["periodic", "single"]
         forget_hub()
@@ -100,11 +94,11 @@ def test_a_clean_up_that_begins_at_the_end_of_the_hub_delays_it_by_seconds_only(
             try:
                 await loop.create_future()
             finally:
-                in_background(clean_up("quick", 1), "quick")
-                in_background(clean_up("slow", 600), "slow")
+                this_hub().begin(clean_up("quick", 1), "quick")
+                this_hub().begin(clean_up("slow", 600), "slow")
 
         started = asyncio.create_task(start())
-        in_background(clean_up("cancelled", 600), "single")
+        this_hub().begin(clean_up("cancelled", 600), "single")
         await let_pass(1)
         others, ends = asyncio.all_tasks() - {asyncio.current_task()}, loop.time() + 10
         for each in others:
