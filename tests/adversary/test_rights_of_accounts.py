@@ -40,6 +40,12 @@ EVERYBODY = [
     },
     {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
 ]
+# ClusterRole system:cluster-trust-bundle-discovery, which every service account has from Kubernetes 1.37 on.
+TRUST_BUNDLES = {
+    "apiGroups": ["certificates.k8s.io"],
+    "resources": ["clustertrustbundles"],
+    "verbs": ["get", "list", "watch"],
+}
 # Verbs that no list of an API server's resources has, and resources that only the authorizer knows.
 MORE = [
     ("rbac.authorization.k8s.io", "clusterroles", ("bind", "escalate")),
@@ -126,7 +132,8 @@ async def compare(cluster: ClusterUnderTest, account: str, objects: list[Json]) 
     asked = list(dict.fromkeys(questions(resources, namespaces, rules)))
     user = f"system:serviceaccount:{cluster.namespace}:{account}"
     found = await allowed(cluster.admin, user, asked)
-    everybody = {"kind": "ClusterRole", "rules": EVERYBODY}
+    of_release = [TRUST_BUNDLES] if cluster.kubernetes >= (1, 37) else []
+    everybody = {"kind": "ClusterRole", "rules": [*EVERYBODY, *of_release]}
     expected = {each for each in asked if each.is_granted([*objects, everybody], cluster.namespace)}
     assert found - expected == set()
     assert expected - found == set()

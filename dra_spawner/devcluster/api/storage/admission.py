@@ -35,6 +35,7 @@ from dra_spawner.devcluster.api.validation.claims import (
     ADMIN_ACCESS_TEXT,
     check_claim_spec,
     check_class_spec,
+    check_extended_resource,
     check_template_spec,
     wants_admin_access,
 )
@@ -193,7 +194,7 @@ def validate_create(resource_type: ResourceType, obj: JsonObject, objects: Versi
     elif resource_type is RESOURCECLAIMTEMPLATES:
         errors += check_template_spec(spec, "spec") + _check_admin_access(obj, spec["spec"], objects)
     elif resource_type is DEVICECLASSES:
-        errors += check_class_spec(spec, "spec")
+        errors = [*check_class_spec(spec, "spec"), *errors, *check_extended_resource(spec, "spec")]
     elif resource_type is RESOURCESLICES:
         errors += check_slice_spec(spec, "spec")
     elif resource_type in (CONFIGMAPS, SECRETS):
@@ -233,7 +234,7 @@ def validate_update(
     elif resource_type in (RESOURCECLAIMS, RESOURCECLAIMTEMPLATES):
         errors += _check_immutable(spec, old, "spec")
     elif resource_type is DEVICECLASSES:
-        errors += check_class_spec(spec, "spec")
+        errors += check_class_spec(spec, "spec") + check_extended_resource(spec, "spec")
     elif resource_type is RESOURCESLICES:
         errors += check_slice_spec(spec, "spec") + check_slice_update(spec, old, "spec")
     elif resource_type in (CONFIGMAPS, SECRETS) and current.get("immutable"):

@@ -17,7 +17,6 @@ from dra_spawner.devcluster.api.validation.slices import check_binding_condition
 MAX_CONSUMERS = 256
 MAX_RESULTS = 32
 MAX_CONDITIONS = 8
-_UUID_CHARACTERS = 36
 
 
 def check_claim_status(claim: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -31,7 +30,7 @@ def check_claim_status(claim: JsonObject, old: JsonObject) -> list[FieldError]:
         errors.append(forbidden_value("status.reservedFor", detail))
     if allocation is not None and old_allocation is not None:
         if allocation != old_allocation:
-            errors.append(invalid_value("status.allocation", allocation, "field is immutable"))
+            errors.append(invalid_value("status.allocation", None, "field cannot be modified once set"))
     elif allocation is not None:
         errors += _check_allocation(allocation, "status.allocation", request_names(claim["spec"]))
     return errors
@@ -77,7 +76,7 @@ def _check_result(result: JsonObject, field: str, names: frozenset[str]) -> list
 
 def _check_device_names(device: JsonObject, field: str) -> list[FieldError]:
     errors = check_driver_name(device.get("driver", ""), f"{field}.driver")
-    errors += check_pool_name(device.get("pool", ""), f"{field}.pool")
+    errors += check_pool_name(device.get("pool", ""), f"{field}.pool", is_numbered=True)
     errors += check_dns_label(device.get("device", ""), f"{field}.device")
     if "shareID" in device:
         errors += _check_share_id(device["shareID"], f"{field}.shareID")
@@ -87,15 +86,7 @@ def _check_device_names(device: JsonObject, field: str) -> list[FieldError]:
 def _check_share_id(share: str, field: str) -> list[FieldError]:
     if is_share_id(share):
         return []
-    if is_share_id(share.lower()):
-        detail = (
-            "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
-            "hexadecimal characters"
-        )
-    else:
-        wrong = "invalid UUID format" if len(share) == _UUID_CHARACTERS else f"invalid UUID length: {len(share)}"
-        detail = f"error validating uid: {wrong}"
-    return [invalid_value(field, share, detail)]
+    return [invalid_value(field, share, "must be a lowercase UUID in 8-4-4-4-12 format")]
 
 
 def _device_id(device: JsonObject) -> tuple[str, ...]:

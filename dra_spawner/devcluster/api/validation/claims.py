@@ -15,6 +15,8 @@ from dra_spawner.devcluster.api.errors import (
 )
 from dra_spawner.devcluster.api.validation.metadata import check_annotations, check_labels
 from dra_spawner.devcluster.api.validation.names import (
+    ANY_CASE_SUBDOMAIN_TEXT,
+    SUBDOMAIN_TEXT,
     check_dns_label,
     check_dns_subdomain,
     check_driver_name,
@@ -49,7 +51,8 @@ def check_claim_spec(spec: JsonObject, field: str) -> list[FieldError]:
     requests = devices.get("requests") or []
     names = _request_names(requests)
     errors = check_list(requests, f"{field}.requests", _check_request, most=MAX_REQUESTS)
-    errors += check_unique((request.get("name", "") for request in requests[:MAX_REQUESTS]), f"{field}.requests")
+    names_of_requests = (request.get("name", "") for request in requests[:MAX_REQUESTS])
+    errors += check_unique(names_of_requests, f"{field}.requests", items=requests)
     errors += check_list(
         devices.get("constraints") or [],
         f"{field}.constraints",
@@ -81,17 +84,23 @@ def check_class_spec(spec: JsonObject, field: str) -> list[FieldError]:
     """Errors of a device class."""
     errors = check_selectors(spec.get("selectors") or [], f"{field}.selectors")
     errors += check_list(spec.get("config") or [], f"{field}.config", _check_config, most=MAX_CONFIGS)
-    name = spec.get("extendedResourceName")
-    if name is not None and not is_extended_resource(name):
-        errors.append(invalid_value(f"{field}.extendedResourceName", name, "must be a valid extended resource name"))
     return errors
 
 
-def is_extended_resource(name: str) -> bool:
-    """Whether nodes or device classes may define a resource of this name."""
-    if "/" not in name or KUBERNETES_PREFIX in name or name.startswith(_QUOTA_PREFIX):
-        return False
-    return not qualified_name_problems(_QUOTA_PREFIX + name)
+def check_extended_resource(spec: JsonObject, field: str) -> list[FieldError]:
+    """Errors of a device class' extended resource, which kube-apiserver tells last."""
+    name, field = spec.get("extendedResourceName"), f"{field}.extendedResourceName"
+    if name is None:
+        return []
+    problems = []
+    if "/" not in name:
+        problems.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+    elif KUBERNETES_PREFIX in name:
+        problems.append(f'must not have "{KUBERNETES_PREFIX}" domain')
+    if name.startswith(_QUOTA_PREFIX):
+        problems.append(f'must not have "{_QUOTA_PREFIX}" prefix')
+    problems += qualified_name_problems(_QUOTA_PREFIX + name)
+    return [invalid_value(field, name, problem) for problem in problems]
 
 
 def wants_admin_access(claim_spec: JsonObject) -> int | None:
@@ -125,7 +134,8 @@ def _check_request(request: JsonObject, field: str) -> list[FieldError]:
     else:
         path = f"{field}.firstAvailable"
         errors += check_list(alternatives, path, _check_alternative, most=MAX_ALTERNATIVES)
-        errors += check_unique((entry.get("name", "") for entry in alternatives[:MAX_ALTERNATIVES]), path)
+        names = (entry.get("name", "") for entry in alternatives[:MAX_ALTERNATIVES])
+        errors += check_unique(names, path, items=alternatives)
     return errors
 
 
@@ -251,10 +261,10 @@ def _check_full_name(name: str, field: str) -> list[FieldError]:
         return [required(field, "name required")]
     if "/" not in name:
         return [invalid_value(field, name, "a fully qualified name must be a domain and a name separated by a slash")]
-    return check_qualified_attribute(name, field)
+    return check_qualified_attribute(name, field, f"prefix: {SUBDOMAIN_TEXT}")
 
 
-def check_qualified_attribute(name: str, field: str) -> list[FieldError]:
+def check_qualified_attribute(name: str, field: str, domain_text: str = SUBDOMAIN_TEXT) -> list[FieldError]:
     """The name of an attribute or a capacity: an identifier, with or without a domain before a slash."""
     parts = name.split("/")
     if len(parts) == 1:
@@ -262,7 +272,11 @@ def check_qualified_attribute(name: str, field: str) -> list[FieldError]:
     if len(parts) > 2:
         return []  # the API server allows several slashes
     domain, identifier = parts
-    errors = check_driver_name(domain, field) if domain else [invalid_value(field, "", "the domain must not be empty")]
+    errors = (
+        check_driver_name(domain, field, domain_text)
+        if domain
+        else [invalid_value(field, "", "the domain must not be empty")]
+    )
     if identifier:
         return errors + check_identifier(identifier, field, MAX_IDENTIFIER_CHARACTERS)
     return [*errors, invalid_value(field, "", "the name must not be empty")]
@@ -277,7 +291,7 @@ def _check_config(config: JsonObject, field: str) -> list[FieldError]:
     opaque = config.get("opaque")
     if opaque is None:
         return [required(f"{field}.opaque")]
-    errors = check_driver_name(opaque.get("driver", ""), f"{field}.opaque.driver")
+    errors = check_driver_name(opaque.get("driver", ""), f"{field}.opaque.driver", ANY_CASE_SUBDOMAIN_TEXT)
     return errors + check_raw_object(opaque.get("parameters"), f"{field}.opaque.parameters", MAX_PARAMETER_BYTES)
 
 

@@ -70,11 +70,12 @@ def _check_finalizer(name: str, field: str) -> list[FieldError]:
 
 def _check_owners(owners: list[JsonObject], field: str) -> list[FieldError]:
     errors = []
-    for owner in owners:
-        for member, what in (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid")):
-            if not owner.get(member):
-                detail = "version must not be empty" if what == "version" else "must not be empty"
-                errors.append(invalid_value(f"{field}.{member}", "", detail))
+    for index, owner in enumerate(owners):
+        errors += [
+            required(f"{field}[{index}].{member}", "must not be empty")
+            for member in ("apiVersion", "kind", "name", "uid")
+            if not owner.get(member)
+        ]
     controllers = [f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         detail = (

@@ -20,9 +20,13 @@ _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
     f"with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
 )
-_SUBDOMAIN_TEXT = (
+SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
     f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+ANY_CASE_SUBDOMAIN_TEXT = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
+    f"alphanumeric character (e.g. 'Example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
 _NAME_PART_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
@@ -64,9 +68,9 @@ def check_dns_label(text: str, field: str) -> list[FieldError]:
     return _format_errors(text, field, MAX_LABEL_CHARACTERS, _LABEL, "must not contain dots" if dots else _LABEL_TEXT)
 
 
-def check_dns_subdomain(text: str, field: str) -> list[FieldError]:
+def check_dns_subdomain(text: str, field: str, begins: str = "") -> list[FieldError]:
     """Errors of a name of labels joined by dots, of at most 253 characters."""
-    return _format_errors(text, field, MAX_SUBDOMAIN_CHARACTERS, _SUBDOMAIN, _SUBDOMAIN_TEXT)
+    return _format_errors(text, field, MAX_SUBDOMAIN_CHARACTERS, _SUBDOMAIN, f"{begins}{SUBDOMAIN_TEXT}")
 
 
 def qualified_name_problems(text: str) -> list[str]:
@@ -83,7 +87,7 @@ def qualified_name_problems(text: str) -> list[str]:
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
     elif slash and not (len(prefix) <= MAX_SUBDOMAIN_CHARACTERS and _matches(_SUBDOMAIN, prefix)):
-        problems.append("prefix part " + _SUBDOMAIN_TEXT)
+        problems.append("prefix part " + SUBDOMAIN_TEXT)
     if not name:
         problems.append("name part must be non-empty")
     elif len(name) > MAX_LABEL_CHARACTERS:
@@ -114,7 +118,7 @@ def check_config_key(text: str, field: str) -> list[FieldError]:
     return _format_errors(text, field, MAX_SUBDOMAIN_CHARACTERS, _CONFIG_KEY, _CONFIG_KEY_TEXT)
 
 
-def check_driver_name(text: str, field: str) -> list[FieldError]:
+def check_driver_name(text: str, field: str, text_of_error: str = SUBDOMAIN_TEXT) -> list[FieldError]:
     """Errors of a DRA driver's name: a subdomain of at most 63 characters, in upper or lower case."""
     if not text:
         return [required(field)]
@@ -122,7 +126,7 @@ def check_driver_name(text: str, field: str) -> list[FieldError]:
         return [too_long(field, MAX_LABEL_CHARACTERS)]
     if _matches(_SUBDOMAIN, text.lower()):
         return []
-    return [invalid_value(field, text, _SUBDOMAIN_TEXT)]
+    return [invalid_value(field, text, text_of_error)]
 
 
 def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | None = None) -> list[FieldError]:
@@ -135,12 +139,20 @@ def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | No
     return errors
 
 
-def check_unique(keys: Iterable[Any], field: str, suffix: str = "") -> list[FieldError]:
-    """Check that keys are unique; other checks refuse empty keys."""
+def check_unique(
+    keys: Iterable[Any], field: str, suffix: str = "", *, items: Sequence[Any] | None = None
+) -> list[FieldError]:
+    """Check that keys are unique; other checks refuse empty keys.
+
+    Parameters
+    ----------
+    items
+        What a message shows instead of the keys.
+    """
     errors = []
     seen = set()
     for index, key in enumerate(keys):
         if key in seen:
-            errors.append(duplicate(f"{field}[{index}]{suffix}", key))
+            errors.append(duplicate(f"{field}[{index}]{suffix}", key if items is None else items[index]))
         seen.add(key)
     return errors

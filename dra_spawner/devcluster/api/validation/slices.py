@@ -46,17 +46,7 @@ _ONLY_PER_DEVICE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
-# Names in error messages, and keys in JSON.
-_VALUE_NAMES = (
-    ("IntValue", "int"),
-    ("BoolValue", "bool"),
-    ("StringValue", "string"),
-    ("VersionValue", "version"),
-    ("IntValues", "ints"),
-    ("BoolValues", "bools"),
-    ("StringValues", "strings"),
-    ("VersionValues", "versions"),
-)
+_VALUES = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 # semver.org, version 2.0.0
 _NUMBER = r"(0|[1-9]\d*)"
 _PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -82,8 +72,9 @@ def check_slice_spec(spec: JsonObject, field: str) -> list[FieldError]:
     )
     errors += check_unique((device.get("name", "") for device in devices), f"{field}.devices")
     path = f"{field}.sharedCounters"
-    errors += check_list(counter_sets, path, _check_counter_set, most=MAX_COUNTER_SETS)
-    return errors + check_unique((entry.get("name", "") for entry in counter_sets[:MAX_COUNTER_SETS]), path)
+    names = (entry.get("name", "") for entry in counter_sets[:MAX_COUNTER_SETS])
+    errors += check_unique(names, path, items=counter_sets)
+    return errors + check_list(counter_sets, path, _check_counter_set, most=MAX_COUNTER_SETS)
 
 
 def check_slice_update(spec: JsonObject, old: JsonObject, field: str) -> list[FieldError]:
@@ -117,15 +108,21 @@ def _check_pool(pool: JsonObject, field: str) -> list[FieldError]:
     return errors
 
 
-def check_pool_name(name: str, field: str) -> list[FieldError]:
-    """Check a pool's name: DNS subdomains joined by slashes."""
+def check_pool_name(name: str, field: str, *, is_numbered: bool = False) -> list[FieldError]:
+    """Check a pool's name: DNS subdomains joined by slashes.
+
+    Parameters
+    ----------
+    is_numbered
+        Whether a message says which of them is wrong.
+    """
     if not name:
         return [required(field)]
     errors: list[FieldError] = []
     if len(name) > MAX_SUBDOMAIN_CHARACTERS:
         errors.append(too_long(field, MAX_SUBDOMAIN_CHARACTERS))
-    for part in name.split("/"):
-        errors += check_dns_subdomain(part, field)
+    for index, part in enumerate(name.split("/")):
+        errors += check_dns_subdomain(part, field, f"segment {index}: " if is_numbered else "")
     return errors
 
 
@@ -145,7 +142,9 @@ def _check_device(device: JsonObject, field: str, per_device_nodes: bool) -> lis
     for name, value in capacity.items():
         errors += check_qualified_attribute(name, f"{field}.capacity")
         errors += _check_capacity(value, f"{field}.capacity[{name}]", shared)
-    errors += check_list(device.get("taints") or [], f"{field}.taints", check_taint, most=MAX_TAINTS)
+    taints = device.get("taints") or []
+    errors += check_list(taints, f"{field}.taints", check_taint, most=MAX_TAINTS)
+    errors += check_list(taints[:MAX_TAINTS], f"{field}.taints", _check_effect)
     errors += _check_consumption(device.get("consumesCounters") or [], f"{field}.consumesCounters")
     if per_device_nodes:
         errors += check_device_nodes(device, field)
@@ -176,8 +175,9 @@ def _check_attribute(attribute: JsonObject, field: str) -> list[FieldError]:
             detail = "must be a string compatible with semver.org spec 2.0.0"
             errors.append(invalid_value(f"{field}.version", text, detail))
     if len(attribute) != 1:
-        shown = {name: attribute.get(json_name) for name, json_name in _VALUE_NAMES} if attribute else ""
-        errors.append(invalid_value(field, shown, "exactly one value must be specified"))
+        shown = f"{{{', '.join(name for name in _VALUES if name in attribute)}}}" if attribute else ""
+        detail = f"must specify {'exactly ' if attribute else ''}one of: {', '.join(f'`{name}`' for name in _VALUES)}"
+        errors.append(invalid_value(field, shown, detail))
     return errors
 
 
@@ -242,14 +242,14 @@ def _check_valid_range(limits: JsonObject, capacity: Quantity, default: Quantity
     if least > capacity:
         refuse("min", least, f"min is larger than capacity value: {capacity}")
     if default < least:
-        refuse("min", default, f"default is less than min: {least}")
+        refuse("default", default, f"default is less than min: {least}")
     if most is not None:
         if least > most:
             refuse("max", least, f"min is larger than max: {most}")
         if most > capacity:
             refuse("max", most, f"max is larger than capacity value: {capacity}")
         if default > most:
-            refuse("max", default, f"default is more than max: {most}")
+            refuse("default", default, f"default is more than max: {most}")
     if "step" in limits:
         step = Quantity.parse(limits["step"])
         if step.value() == 0:
@@ -264,8 +264,13 @@ def _check_valid_range(limits: JsonObject, capacity: Quantity, default: Quantity
 
 
 def check_taint(taint: JsonObject, field: str) -> list[FieldError]:
+    """Check key and value of a device's taint."""
     errors = check_qualified_name(taint.get("key", ""), f"{field}.key")
-    errors += check_label_value(taint.get("value", ""), f"{field}.value")
+    return errors + check_label_value(taint.get("value", ""), f"{field}.value")
+
+
+def _check_effect(taint: JsonObject, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     effect = taint.get("effect", "")
     if not effect:
         errors.append(required(f"{field}.effect"))
@@ -297,7 +302,7 @@ def _check_consumption(consumption: list[JsonObject], field: str) -> list[FieldE
     if len(consumption) > MAX_CONSUMED_SETS:
         return [too_many(field, len(consumption), MAX_CONSUMED_SETS)]
     names = (entry.get("counterSet", "") for entry in consumption)
-    return check_list(consumption, field, check) + check_unique(names, field)
+    return check_list(consumption, field, check) + check_unique(names, field, items=consumption)
 
 
 def check_binding_conditions(owner: JsonObject, field: str) -> list[FieldError]:
