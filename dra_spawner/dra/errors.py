@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["AllocationError", "FatalReason"]
+__all__ = ["AllocationError", "FatalReason", "PoolTrouble"]
 
 
 class FatalReason(StrEnum):
@@ -49,3 +49,7 @@ class AllocationError(Exception):
     def __init__(self, reason: FatalReason, message: str) -> None:
         self.reason = reason
         super().__init__(message)
+
+
+class PoolTrouble(Exception):
+    """All devices are wanted on a node that sees an incomplete or invalid pool; other nodes may do."""

@@ -60,5 +60,27 @@ class Quirks:
     """A size rounded up to a step is printed in powers of two, not as the step is."""
     all_leaves_out_full_devices: bool = False
     """allocationMode All leaves out shared devices that are full now, instead of failing."""
+    permutations_searched: bool = False
+    """The devices of one request are searched in each order, not each set of them once: it takes longer, and a shared
+    device can be taken twice by one request."""
+    alternatives_mixed_up: bool = False
+    """An alternative of firstAvailable with allocationMode All goes on with the first alternative after its first
+    device, and of two such alternatives the first one's selectors count for both."""
+    incomplete_pools_used: bool = False
+    """Devices of incomplete pools are given, and a search that comes to an invalid pool ends with an error. Slices for
+    other nodes do not count: a pool with some is incomplete."""
+    pool_trouble_ends_attempt: bool = False
+    """allocationMode All on a node that sees an incomplete or invalid pool ends the attempt on all nodes."""
+    capacity_names_as_text: bool = False
+    """``memory`` and ``<driver>/memory`` are different capacities."""
+    negative_sizes_rounded: bool = False
+    """A negative size is an error only if no policy makes it a positive one."""
+    versions_as_text: bool = False
+    """Constraints tell versions apart that differ in their build metadata alone."""
+    odd_attributes_refused: bool = False
+    """A constraint on an attribute of a kind that it does not compare refuses the device, and takes it if it is the
+    first one, instead of ending the attempt."""
+    shares_of_whole_devices_ignored: bool = False
+    """A device of which shares are in use, and which is not shared any more, is given as a whole."""
     selectors_refuse_lists: bool = False
     """Without the gate DRAListTypeAttributes, a selector fails on each device with an attribute that is a list."""

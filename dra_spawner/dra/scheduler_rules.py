@@ -49,7 +49,16 @@ class SchedulerRules:
         return replace(self, quirks=Quirks())
 
 
-_QUIRKS_1_36: Final = Quirks(
+_QUIRKS_1_37: Final = Quirks(
+    pool_trouble_ends_attempt=True,
+    capacity_names_as_text=True,
+    negative_sizes_rounded=True,
+    versions_as_text=True,
+    odd_attributes_refused=True,
+    shares_of_whole_devices_ignored=True,
+)
+_QUIRKS_1_36: Final = replace(
+    _QUIRKS_1_37,
     distinct_remembers_last_device=True,
     match_stays_narrowed=True,
     counters_by_pool_name=True,
@@ -62,15 +71,27 @@ _QUIRKS_1_36: Final = Quirks(
     all_leaves_out_full_devices=True,
     selectors_refuse_lists=True,
 )
+_QUIRKS_1_35: Final = replace(_QUIRKS_1_36, permutations_searched=True, alternatives_mixed_up=True)
+_QUIRKS_1_34: Final = replace(_QUIRKS_1_35, incomplete_pools_used=True)
 
 RULES: Final[Mapping[Release, SchedulerRules]] = {
     rules.release: rules
     for rules in (
+        SchedulerRules(release=(1, 34), features=Features(), quirks=_QUIRKS_1_34),
+        SchedulerRules(release=(1, 35), features=Features(), quirks=_QUIRKS_1_35),
         SchedulerRules(release=(1, 36), features=Features(), quirks=_QUIRKS_1_36),
-        SchedulerRules(release=(1, 37), features=Features(), quirks=Quirks()),
+        SchedulerRules(release=(1, 37), features=Features(), quirks=_QUIRKS_1_37),
+        # Of the first beta: the release itself may still change.
+        SchedulerRules(
+            release=(1, 38), features=Features(fractional_capacity_range=True), quirks=Quirks(), is_exact=False
+        ),
     )
 }
-"""Rules with the default gates of each release that is known."""
+"""Rules of each release that is known.
+
+Up to 1.35 shares, counters, taints and binding conditions are off by default. They are on here, as an API server
+without them stores no object that has any.
+"""
 
 DEFAULT_RULES: Final = RULES[max(release for release, rules in RULES.items() if rules.is_exact)]
 """Rules where nobody says which release a cluster has."""

@@ -1,4 +1,4 @@
-"""Compares the Python allocator with kube-scheduler's own on random scenarios."""
+"""Compares the Python allocator with a kube-scheduler's own on random scenarios."""
 
 from __future__ import annotations
 
@@ -8,30 +8,42 @@ import json
 import sys
 import time
 
-from tests.oracle.binary import ask, oracle_binary
+from dra_spawner.dra.scheduler_rules import RULES
+from tests.oracle.binary import RELEASES, ask, oracle_binary
 from tests.oracle.comparison import differences, verdicts
+from tests.oracle.recorded import fingerprint, recorded_scenarios, write_record
+from tests.oracle.release_scenarios import as_of
 from tests.oracle.scenarios import FAMILIES, scenarios
+
+_RELEASES = {".".join(map(str, release)): release for release in RELEASES}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="scenarios to compare (default: %(default)s)")
+    parser.add_argument("--release", choices=sorted(_RELEASES), default=max(_RELEASES), help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="other seed, other scenarios (default: %(default)s)")
     parser.add_argument("--family", choices=sorted(FAMILIES), default="", help="only this kind of scenario")
     parser.add_argument("--show", type=int, default=5, help="differences to print (default: %(default)s)")
     parser.add_argument("--write", metavar="FILE", help="write the scenarios that differ to this file, one a line")
+    parser.add_argument("--record", action="store_true", help="write tests/oracle/recorded anew, of all releases")
     options = parser.parse_args()
+    if options.record:
+        return _record()
 
+    release = _RELEASES[options.release]
+    rules = RULES[release]
     began = time.monotonic()
     different: collections.Counter[str] = collections.Counter()
     outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
     written = []
     compared = 0
-    for scenario, answer in ask(oracle_binary(), scenarios(options.count, options.seed, options.family)):
+    asked = (as_of(each, release) for each in scenarios(options.count, options.seed, options.family))
+    for scenario, answer in ask(oracle_binary(release), asked):
         family = scenario["name"].rpartition("-")[0]
         compared += 1
         outcomes.update((family, verdict["outcome"]) for verdict in answer["verdicts"])
-        lines = differences(verdicts(scenario), answer["verdicts"])
+        lines = differences(verdicts(scenario, rules), answer["verdicts"])
         if lines:
             if different.total() < options.show:
                 print(scenario["name"], *lines, sep="\n  ")
@@ -45,6 +57,14 @@ def main() -> int:
         with open(options.write, "w") as file:  # noqa: PTH123
             file.writelines(json.dumps(scenario) + "\n" for scenario in written)
     return 1 if different else 0
+
+
+def _record() -> int:
+    for release, version in RELEASES.items():
+        answers = ask(oracle_binary(release), recorded_scenarios(release))
+        write_record(release, version, [fingerprint(answer["verdicts"]) for _, answer in answers])
+        print(f"recorded {version}")
+    return 0
 
 
 if __name__ == "__main__":

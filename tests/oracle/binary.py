@@ -37,6 +37,11 @@ MODULE: Final = Path(__file__).parent
 _CHUNK = 250
 _FLAGS: Final = ("-trimpath", "-ldflags", "-s -w")
 
+_ALLOCATOR: Final = "k8s.io/dynamic-resource-allocation"
+#: A release with this file visits pools in the random order of Go's maps.
+_IN_ORDER: Final = "ids_in_order.go.txt"
+_OVER_POOLS: Final = re.compile(r"for (_|poolID), (\w+) := range pools \{")
+
 #: Binaries by release, those that could be built.
 Oracles: TypeAlias = Mapping[Release, Path]
 
@@ -79,15 +84,47 @@ def oracle_binary(release: Release = REFERENCE) -> Path:
 def _sources(name: str) -> list[Path]:
     """Files of the program; a release's own file replaces the common one of this name."""
     files = {path.name: path for directory in (MODULE, MODULE / "releases" / name) for path in directory.glob("*.go")}
-    files |= {path.name: path for path in (MODULE / "releases" / name).glob("go.*")}
+    files |= {path.name: path for path in (MODULE / "releases" / name).glob("*.*")}
     return [files[key] for key in sorted(files)]
 
 
 def _build(sources: Iterable[Path], binary: Path) -> None:
     with tempfile.TemporaryDirectory() as directory:
+        module = Path(directory)
         for path in sources:
-            shutil.copy(path, directory)
-        run_go(Path(directory), "build", *_FLAGS, "-o", binary, ".")
+            shutil.copy(path, module)
+        go_version = re.search(r"^go (\S+)$", (module / "go.mod").read_text(), re.MULTILINE)
+        assert go_version is not None
+        environment = {"GOTOOLCHAIN": f"go{go_version[1]}+auto"}
+        try:
+            run_go(module, "version", **environment)
+        except BuildFailed as error:
+            raise BinaryUnavailable(f"Go {go_version[1]} cannot be had: {error}") from None
+        if (module / _IN_ORDER).exists():
+            _visit_pools_in_order(module, go_version[1])
+        run_go(module, "build", *_FLAGS, "-o", binary, ".", **environment)
+
+
+def _visit_pools_in_order(module: Path, go_version: str) -> None:
+    """Let an allocator that visits pools in the random order of Go's maps visit them by name, as later ones do."""
+    helper = (module / _IN_ORDER).read_text()
+    (module / _IN_ORDER).unlink()
+    run_go(module, "mod", "vendor", "-o", "unused")
+    copied = module / "allocator"
+    shutil.move(module / "unused" / _ALLOCATOR, copied)
+    shutil.rmtree(module / "unused")
+    (copied / "go.mod").write_text(f"module {_ALLOCATOR}\n\ngo {go_version}\n")
+    for path in copied.glob("structured/internal/*/pools_*.go"):
+        text, changed = _OVER_POOLS.subn(_in_order, path.read_text())
+        assert changed == 1, path
+        path.write_text(text)
+        (path.parent / "ids_in_order.go").write_text(helper.replace("package main", f"package {path.parent.name}"))
+    run_go(module, "mod", "edit", f"-replace={_ALLOCATOR}=./allocator")
+
+
+def _in_order(loop: re.Match[str]) -> str:
+    key = "id" if loop[1] == "_" else loop[1]
+    return f"for _, {key} := range idsInOrder(pools) {{\n\t\t{loop[2]} := pools[{key}]"
 
 
 def binary_or_skip(release: Release = REFERENCE) -> Path:

@@ -6,7 +6,7 @@ import random
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from tests.oracle.hardware import DRIVERS, random_amount
+from tests.oracle.hardware import DRIVERS, MIG_PROFILES, random_amount
 
 if TYPE_CHECKING:
     from tests.oracle.scenarios import Family
@@ -136,6 +136,8 @@ def _for_requests(rng: random.Random, names: list[str], empty: float) -> Json:
 def _make_constraint(rng: random.Random, family: Family, names: list[str]) -> Json:
     names_of_attributes = _MATCHED[:2] if rng.random() < family.lists else _MATCHED if rng.random() < 0.75 else _RARE
     attribute = rng.choice(names_of_attributes).format(driver=rng.choice(DRIVERS[:1] if family.lists else DRIVERS))
+    if family.numa and rng.random() < family.numa:
+        attribute = f"{rng.choice(DRIVERS)}/numa"
     kind = "distinctAttribute" if rng.random() < family.distinct else "matchAttribute"
     constraint: Json = {kind: attribute, **_for_requests(rng, names, 0.5)}
     if rng.random() < 0.03:
@@ -213,6 +215,8 @@ def _make_selector(rng: random.Random, family: Family, driver: str, lists: bool)
     capacity = f"device.capacity['{driver}']"
     size = "memory" if driver == DRIVERS[0] else "bandwidth"
     unit = _UNITS[size]
+    if family.mig and driver == DRIVERS[0] and rng.random() < 0.8:
+        return f"has({own}.profile) && {own}.profile == '{rng.choice(MIG_PROFILES)}'"
     if rng.random() < family.failing_selectors:
         return rng.choice(
             (

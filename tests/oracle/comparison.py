@@ -14,7 +14,7 @@ from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, Reso
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = ["differences", "features_of", "verdicts"]
+__all__ = ["comparable", "differences", "features_of", "verdicts"]
 
 _FEATURES = {
     "AdminAccess": "admin_access",
@@ -70,7 +70,8 @@ def differences(mine: list[Verdict], reference: list[Verdict]) -> list[str]:
     """Differences, a line for each node; empty when there is none.
 
     Compared are outcome, order and content of results, node selectors, configurations, and consumed capacity by value
-    and as text. Share ids are random: only whether there is one counts. Steps are compared where nothing fits.
+    and as text. Share ids are random: only whether there is one counts. Steps are compared where nothing fits, if they are
+    known.
     """
     lines = []
     for position, (ours, theirs) in enumerate(zip(mine, reference, strict=True)):
@@ -83,9 +84,15 @@ def differences(mine: list[Verdict], reference: list[Verdict]) -> list[str]:
             right = [_canonical(item) for item in theirs.get("results", [])]
             if left != right:
                 lines.append(f"node {position}: {json.dumps(left)} instead of {json.dumps(right)}")
-        elif "steps" in ours and ours["steps"] != theirs["steps"]:
+        elif theirs["steps"] and "steps" in ours and ours["steps"] != theirs["steps"]:
             lines.append(f"node {position}: {ours['steps']} steps instead of {theirs['steps']}")
     return lines
+
+
+def comparable(verdict: Verdict) -> Any:
+    """All of a verdict that is compared, but for steps, as JSON."""
+    outcome = _expected_outcome(verdict)
+    return [outcome, [_canonical(item) for item in verdict.get("results", [])] if outcome == "fits" else []]
 
 
 def _expected_outcome(reference: Verdict) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tests.oracle.scenarios import Family
 
-__all__ = ["DRIVERS", "make_hardware", "random_amount"]
+__all__ = ["DRIVERS", "MIG_PROFILES", "make_hardware", "random_amount"]
 
 Json = dict[str, Any]
 
@@ -84,6 +84,8 @@ def _pool_name(rng: random.Random, family: Family, driver: str, node: str | None
 def _make_generation(
     rng: random.Random, family: Family, driver: str, nodes: list[str], node: str | None, pool: str, generation: int
 ) -> list[Json]:
+    if family.mig and driver == DRIVERS[0] and rng.random() < family.mig:
+        return _make_mig(rng, node or rng.choice(nodes), pool, generation)
     count = rng.randint(2, 3) if rng.random() < family.extra_slices else 1
     counter_sets = _make_counter_sets(rng) if rng.random() < family.counters else {}
     per_device = rng.random() < family.per_device_nodes
@@ -133,6 +135,50 @@ def _make_generation(
                 slices[rng.randrange(len(slices))]["spec"]["pool"]["resourceSliceCount"] = expected + 1
     for item in slices:
         item["spec"]["pool"].setdefault("resourceSliceCount", max(expected, 1))
+    return slices
+
+
+#: Slices of memory that a profile takes, and where its placements may begin.
+_MIG: dict[str, tuple[int, int, tuple[int, ...]]] = {
+    "1g.10gb": (1, 1, (0, 1, 2, 3, 4, 5, 6)),
+    "1g.20gb": (2, 1, (0, 2, 4, 6)),
+    "2g.20gb": (2, 2, (0, 2, 4)),
+    "3g.40gb": (4, 3, (0, 4)),
+    "4g.40gb": (4, 4, (0,)),
+    "7g.80gb": (8, 7, (0,)),
+}
+MIG_PROFILES = tuple(_MIG)
+
+
+def _make_mig(rng: random.Random, node: str, pool: str, generation: int) -> list[Json]:
+    """Slices of one or two GPUs, as a driver publishes them that divides GPUs on demand."""
+    sets, devices = [], []
+    for gpu in range(rng.randint(1, 2)):
+        name = f"gpu-{gpu}-counters"
+        counters = {f"memory-slice-{place}": {"value": "1"} for place in range(8)}
+        sets.append({"name": name, "counters": {**counters, "multiprocessors": {"value": "7"}}})
+        for profile, (memory, processors, places) in _MIG.items():
+            for place in places:
+                taken = {f"memory-slice-{place + step}": {"value": "1"} for step in range(memory)}
+                devices.append(
+                    {
+                        "name": f"gpu-{gpu}-{profile.replace('.', '-')}-{place}",
+                        "attributes": {"profile": {"string": profile}, "index": {"int": gpu}},
+                        "capacity": {"memory": {"value": f"{memory * 10}Gi"}},
+                        "consumesCounters": [
+                            {
+                                "counterSet": name,
+                                "counters": {**taken, "multiprocessors": {"value": str(processors)}},
+                            }
+                        ],
+                    }
+                )
+    specs: list[Json] = [{"devices": devices, "nodeName": node}, {"sharedCounters": sets, "nodeName": node}]
+    slices = [
+        _wrap(rng, f"{pool}-mig-{generation}-{at}", DRIVERS[0], pool, generation, spec) for at, spec in enumerate(specs)
+    ]
+    for item in slices:
+        item["spec"]["pool"]["resourceSliceCount"] = len(slices)
     return slices
 
 

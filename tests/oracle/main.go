@@ -90,7 +90,7 @@ func (l classLister) Get(name string) (*resourceapi.DeviceClass, error) {
 // allocatedState gathers what is taken, as the scheduler's plugin does from the claims it watches.
 func allocatedState(claims []*resourceapi.ResourceClaim, features structured.Features) structured.AllocatedState {
 	devices := sets.New[structured.DeviceID]()
-	shares := sets.New[structured.SharedDeviceID]()
+	shares := shareSet{}
 	capacity := structured.NewConsumedCapacityCollection()
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
@@ -105,7 +105,7 @@ func allocatedState(claims []*resourceapi.ResourceClaim, features structured.Fea
 				devices.Insert(id)
 				continue
 			}
-			shares.Insert(structured.MakeSharedDeviceID(id, result.ShareID))
+			shares.Insert(shareOf(id, result.ShareID))
 			if result.ConsumedCapacity != nil {
 				capacity.Insert(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
 			}
@@ -150,17 +150,25 @@ func allocate(ctx context.Context, allocator structured.Allocator, node *corev1.
 	}
 }
 
-// steps reads the number of search steps, which only the internal type offers.
+// steps reads the number of search steps, which only the internal type offers; zero if it does not count them.
 func steps(allocator structured.Allocator) int64 {
 	method := reflect.ValueOf(allocator).MethodByName("GetStats")
 	if !method.IsValid() {
 		return 0
 	}
-	return method.Call(nil)[0].FieldByName("NumAllocateOneInvocations").Int()
+	stats := reflect.Indirect(method.Call(nil)[0])
+	if !stats.IsValid() {
+		return 0
+	}
+	return stats.FieldByName("NumAllocateOneInvocations").Int()
 }
 
 func variant(allocator structured.Allocator) string {
-	return fmt.Sprint(reflect.ValueOf(allocator).MethodByName("Channel").Call(nil)[0].Interface())
+	method := reflect.ValueOf(allocator).MethodByName("Channel")
+	if !method.IsValid() {
+		return fmt.Sprintf("%T", allocator)
+	}
+	return fmt.Sprint(method.Call(nil)[0].Interface())
 }
 
 // decode reads a scenario as the scheduler would get it: the API server applies defaults, and prints quantities in
@@ -231,7 +239,7 @@ func answer(ctx context.Context, line []byte) Answer {
 	}
 	cache := newCache(scenario.Features)
 	state := allocatedState(scenario.Existing, scenario.Features)
-	allocator, err := structured.NewAllocator(ctx, scenario.Features, state, classes, scenario.Slices, cache)
+	allocator, err := newAllocator(ctx, scenario, state, classes, cache)
 	if err != nil {
 		return Answer{Name: scenario.Name, Error: err.Error()}
 	}
@@ -257,7 +265,7 @@ func measure(ctx context.Context, scenario Scenario, classes classLister) Answer
 		state := allocatedState(scenario.Existing, scenario.Features)
 		timing.Gather = time.Since(start).Seconds()
 		start = time.Now()
-		allocator, err := structured.NewAllocator(ctx, scenario.Features, state, classes, scenario.Slices, cache)
+		allocator, err := newAllocator(ctx, scenario, state, classes, cache)
 		if err != nil {
 			return Answer{Name: scenario.Name, Error: err.Error()}
 		}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
@@ -27,4 +30,19 @@ func celFeatures(features structured.Features) cel.Features {
 // isOnNode tells an error of one node from one that ends the whole attempt.
 func isOnNode(err error) bool {
 	return errors.Is(err, structured.ErrFailedAllocationOnNode)
+}
+
+// shareSet names shares that are taken.
+type shareSet = sets.Set[structured.SharedDeviceID]
+
+func shareOf(device structured.DeviceID, share *types.UID) structured.SharedDeviceID {
+	return structured.MakeSharedDeviceID(device, share)
+}
+
+func newAllocator(ctx context.Context, scenario Scenario, state structured.AllocatedState, classes classLister, cache *cel.Cache) (structured.Allocator, error) {
+	return structured.NewAllocator(ctx, scenario.Features, state, classes, scenario.Slices, cache)
+}
+
+func celDevice(device Device) cel.Device {
+	return cel.Device(device)
 }

@@ -33,6 +33,10 @@ class Family:
     """Capacities of shared devices with a requestPolicy."""
     odd_amounts: float = 0.0
     """Amounts that are negative, fractional, huge or written in an unusual way."""
+    mig: float = 0.0
+    """Pools with the partitions of one GPU: a device for each placement of a profile on its eight memory slices."""
+    numa: float = 0.0
+    """Constraints that are about NUMA nodes."""
     uncounted: float = 0.0
     """Shared devices without any capacity."""
     odd_names: float = 0.0
@@ -109,11 +113,23 @@ FAMILIES: dict[str, Family] = {
         selectors=0.1,
         claims=(1, 1),
     ),
+    "list-alternatives": Family(
+        lists=0.7,
+        constraints=0.9,
+        first_available=0.8,
+        take_all=0.1,
+        requests=(1, 3),
+        count=(1, 3),
+        devices=(2, 5),
+    ),
     "combinations": Family(nodes=(1, 1), devices=(3, 6), count=(2, 4), requests=(2, 3), constraints=0.6),
     "shares": _SHARES,
     "share-amounts": replace(_SHARES, odd_amounts=0.4, policies=0.8),
     "share-names": replace(_SHARES, odd_names=0.5, uncounted=0.1),
     "share-constraints": replace(_SHARES, constraints=0.5, claims=(1, 3), take_all=0.15),
+    "numa-shares": replace(
+        _SHARES, shared=0.9, numa=0.9, constraints=0.9, distinct=0.2, policies=0.8, requests=(2, 3), first_available=0.2
+    ),
     "share-counters": replace(_SHARES, counters=0.9, uncounted=0.2, claims=(1, 3), admin=0.1),
     "first-available": Family(first_available=0.8, requests=(1, 3), claims=(1, 3), count=(1, 3), constraints=0.4),
     "partitions": _PARTITIONS,
@@ -122,7 +138,19 @@ FAMILIES: dict[str, Family] = {
     ),
     "partition-binding": replace(_PARTITIONS, binding=0.3, binds_to_node=0.2),
     "partition-names": replace(_PARTITIONS, same_pool_names=0.8, admin=0.1, claims=(1, 3)),
+    "two-drivers": replace(_PARTITIONS, same_pool_names=1.0, busy=0.3, claims=(2, 3), count=(1, 3)),
+    "mig": Family(mig=0.8, busy=0.08, requests=(1, 3), claims=(1, 3), count=(1, 3), first_available=0.2, network=0.1),
     "partition-all": replace(_PARTITIONS, take_all=0.4, incomplete=0.15, network=0.5, extra_slices=0.4),
+    "fabric": Family(
+        nodes=(2, 3),
+        network=1.0,
+        binding=0.7,
+        binds_to_node=0.4,
+        taints=0.15,
+        first_available=0.3,
+        extra_slices=0.4,
+        generations=0.2,
+    ),
     "binding": Family(binding=0.3, binds_to_node=0.2, network=0.8),
     "taints": Family(taints=0.5, take_all=0.15, first_available=0.1),
     "config": Family(config=0.9, first_available=0.4, requests=(1, 4)),

@@ -61,7 +61,7 @@ func selectorVerdict(ctx context.Context, features cel.Features, expression stri
 		return verdict
 	}
 	start := time.Now()
-	matches, details, err := compiled.DeviceMatches(ctx, cel.Device(scenario.Device))
+	matches, details, err := compiled.DeviceMatches(ctx, celDevice(scenario.Device))
 	verdict.Seconds = time.Since(start).Seconds()
 	if details != nil && details.ActualCost() != nil {
 		verdict.Cost = *details.ActualCost()

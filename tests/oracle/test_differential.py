@@ -10,6 +10,7 @@ from dra_spawner.dra.scheduler_rules import RULES
 from tests.examples import example_count
 from tests.oracle.binary import RELEASES, Oracles, ask
 from tests.oracle.comparison import differences, verdicts
+from tests.oracle.release_scenarios import as_of
 from tests.oracle.scenarios import FAMILIES, make_scenario, scenarios
 
 SCENARIOS = 20_000
@@ -19,7 +20,8 @@ def test_random_scenarios_have_the_reference_verdicts(oracles: Oracles) -> None:
     for release, binary in oracles.items():
         different = []
         outcomes: Counter[str] = Counter()
-        for scenario, answer in ask(binary, scenarios(example_count(SCENARIOS), seed=100)):
+        asked = (as_of(each, release) for each in scenarios(example_count(SCENARIOS), seed=100))
+        for scenario, answer in ask(binary, asked):
             assert "error" not in answer, answer
             outcomes.update(verdict["outcome"] for verdict in answer["verdicts"])
             lines = differences(verdicts(scenario, RULES[release]), answer["verdicts"])
@@ -30,7 +32,7 @@ def test_random_scenarios_have_the_reference_verdicts(oracles: Oracles) -> None:
         assert outcomes["fits"] > 150
         assert outcomes["none"] > 150
         assert outcomes["fatal"] > 50
-        assert outcomes["on-node"] >= 1
+        assert outcomes["on-node"] >= 1 or release == (1, 34)
 
 
 def test_each_release_has_rules_and_an_oracle() -> None:

@@ -50,7 +50,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
     )
     def start(self, release: Release, family: str, seed: int) -> None:
         scenario, other = make_scenario(family, seed), make_scenario(family, seed + 1)
-        self.rules = replace(RULES[release], features=features_of(scenario))
+        self.scheduler_rules = replace(RULES[release], features=features_of(scenario))
         self.slices = [ResourceSlice.from_json(item) for item in scenario["slices"] + other["slices"]]
         self.nodes = [Node.from_json(item) for item in scenario["nodes"] + other["nodes"]]
         self.classes = [DeviceClass.from_json(item) for item in scenario["classes"] + other["classes"]]
@@ -70,7 +70,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
             self.model.classes.values(),
             self.model.nodes.values(),
             existing,
-            self.rules,
+            self.scheduler_rules,
             max_steps=MAX_STEPS,
         )
         self.marks: list[tuple[int, Model]] = []
@@ -168,7 +168,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
         assert self.state.in_order() == (list(self.model.slices.values()), list(self.model.nodes.values()))
         assert dict(self.state.classes) == self.model.classes
         assert dict(self.state.holders) == self.model.holders
-        assert self.state.allocated == self.model.allocated(self.rules)
+        assert self.state.allocated == self.model.allocated(self.scheduler_rules)
 
     @invariant()
     def answers_the_same(self) -> None:
@@ -194,7 +194,12 @@ class DeviceStateMachine(RuleBasedStateMachine):
 
     def allocator(self) -> Allocator:
         model = self.model
-        return Allocator(list(model.slices.values()), copy(model.classes), model.allocated(self.rules), self.rules)
+        return Allocator(
+            list(model.slices.values()),
+            copy(model.classes),
+            model.allocated(self.scheduler_rules),
+            self.scheduler_rules,
+        )
 
 
 def ask(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> Any:

@@ -64,10 +64,11 @@ class AllocatedState:
     sequence the state is the one made from the claims that are left.
     """
 
-    __slots__ = ("_consumable_capacity", "_pools")
+    __slots__ = ("_consumable_capacity", "_names_as_text", "_pools")
 
     def __init__(self, rules: SchedulerRules = DEFAULT_RULES) -> None:
         self._consumable_capacity = rules.features.consumable_capacity
+        self._names_as_text = rules.quirks.capacity_names_as_text
         # By pool first, so that what concerns one node is found by a look-up for each pool, not for each device. The
         # keys are what PoolIds are equal to.
         self._pools: dict[tuple[str, str], _PoolUse] = {}
@@ -83,6 +84,7 @@ class AllocatedState:
         """An independent copy."""
         other = AllocatedState.__new__(AllocatedState)
         other._consumable_capacity = self._consumable_capacity
+        other._names_as_text = self._names_as_text
         other._pools = {pool: use.copy() for pool, use in self._pools.items()}
         return other
 
@@ -119,6 +121,8 @@ class AllocatedState:
                 if _is_miscounted(result.consumed_capacity):
                     use.miscounted[device] = use.miscounted.get(device, 0) + 1
                 for name, quantity in result.consumed_capacity.items():
+                    if not self._names_as_text:
+                        name = name.removeprefix(f"{driver}/")
                     consumed[name] = consumed.get(name, 0) + quantity.nano
                     if not consumed[name]:
                         del consumed[name]
@@ -144,6 +148,8 @@ class AllocatedState:
                 else:
                     consumed = use.consumed[device]
                     for name, quantity in result.consumed_capacity.items():
+                        if not self._names_as_text:
+                            name = name.removeprefix(f"{driver}/")
                         consumed[name] = consumed.get(name, 0) - quantity.nano
                         if not consumed[name]:
                             del consumed[name]

@@ -29,7 +29,7 @@ from dra_spawner.dra.allocation.results import Allocation, make_allocation
 from dra_spawner.dra.allocation.search import Search
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.dra.errors import AllocationError, FatalReason
+from dra_spawner.dra.errors import AllocationError, FatalReason, PoolTrouble
 from dra_spawner.dra.model.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.model.devices import ResourceSlice
 from dra_spawner.dra.model.node_selector import NodeSelectorError
@@ -47,6 +47,13 @@ class NoFitKind(StrEnum):
     """The devices are not there or not free."""
     INVALID_POOLS = "InvalidPools"
     """As before, but a pool that contradicts itself was passed over: an error, on this node alone."""
+
+    @classmethod
+    def of(cls, pools: Iterable[Pool], rules: SchedulerRules) -> NoFitKind:
+        """The kind of a search in these pools that found nothing."""
+        if rules.quirks.incomplete_pools_used or all(pool.state is not PoolState.INVALID for pool in pools):
+            return cls.NO_SOLUTION
+        return cls.INVALID_POOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +153,14 @@ class Allocator:
         except NodeSelectorError as error:
             raise AllocationError(FatalReason.NODE_SELECTOR, f"a resource slice's node selector: {error}") from None
         search = Search(*self._search_arguments(prepared, pools, node), cancelled, budget=budget)
-        if search.run():
-            return tuple(self._result(search, index, node) for index in range(len(prepared)))
-        invalid = any(pool.state is PoolState.INVALID for pool in pools)
+        kind = NoFitKind.of(pools, self._rules)
+        try:
+            if search.run():
+                return tuple(self._result(search, index, node) for index in range(len(prepared)))
+        except PoolTrouble:
+            kind = NoFitKind.INVALID_POOLS
         return DoesNotFit(
-            NoFitKind.INVALID_POOLS if invalid else NoFitKind.NO_SOLUTION,
+            kind,
             ExplainingSearch(*self._search_arguments(prepared, pools, node), budget=budget).explain()
             if explain
             else None,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from dra_spawner.dra.cel.semver import is_version
+from dra_spawner.dra.errors import AllocationError, FatalReason
 from dra_spawner.dra.model.claims import DeviceConstraint
 from dra_spawner.dra.model.devices import Attribute, AttributeKind, Device
 from dra_spawner.dra.scheduler_rules import SchedulerRules
@@ -36,7 +38,7 @@ def make_constraint(constraint: DeviceConstraint, rules: SchedulerRules) -> Cons
     if constraint.match_attribute is not None:
         if rules.features.list_type_attributes:
             return MatchAttributeList(requests, constraint.match_attribute, rules)
-        return MatchAttribute(requests, constraint.match_attribute)
+        return MatchAttribute(requests, constraint.match_attribute, rules)
     if constraint.distinct_attribute is not None:
         return DistinctAttribute(requests, constraint.distinct_attribute, rules)
     return None
@@ -56,11 +58,43 @@ def find_attribute(device: Device, name: str) -> Attribute | None:
 class _AttributeConstraint:
     """What both kinds share: which requests it is about."""
 
-    __slots__ = ("_requests", "attribute_name")
+    __slots__ = ("_requests", "_rules", "attribute_name")
 
-    def __init__(self, requests: frozenset[str], attribute_name: str) -> None:
+    def __init__(self, requests: frozenset[str], attribute_name: str, rules: SchedulerRules) -> None:
         self._requests = requests
+        self._rules = rules
         self.attribute_name = attribute_name
+
+    def _attribute(self, device: Device) -> Attribute | None:
+        """The device's attribute as it is compared; None if the device has none.
+
+        Raises
+        ------
+        AllocationError
+            If it is of a kind that kube-scheduler does not compare, and gives up on.
+        """
+        attribute = find_attribute(device, self.attribute_name)
+        quirks = self._rules.quirks
+        if attribute is None or (quirks.versions_as_text and quirks.odd_attributes_refused):
+            return attribute
+        if not quirks.odd_attributes_refused and not self._is_comparable(attribute):
+            raise AllocationError(
+                FatalReason.CONSTRAINT, f"device {device.id}: {self.attribute_name} has a value that cannot be compared"
+            )
+        if quirks.versions_as_text or attribute.kind not in (AttributeKind.VERSION, AttributeKind.VERSIONS):
+            return attribute
+        if isinstance(attribute.value, tuple):
+            return Attribute(attribute.kind, tuple([str(each).partition("+")[0] for each in attribute.value]))
+        return Attribute(attribute.kind, str(attribute.value).partition("+")[0])
+
+    def _is_comparable(self, attribute: Attribute) -> bool:
+        if attribute.kind in (AttributeKind.VERSION, AttributeKind.VERSIONS):
+            versions = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
+            if not all(map(is_version, versions)):
+                return False
+        if self._rules.features.list_type_attributes:
+            return _as_set(attribute) is not None
+        return attribute.kind in _SCALARS
 
     def _concerns(self, request: str, alternative: str) -> bool:
         return (
@@ -75,15 +109,15 @@ class MatchAttribute(_AttributeConstraint):
 
     __slots__ = ("_count", "_first")
 
-    def __init__(self, requests: frozenset[str], attribute_name: str) -> None:
-        super().__init__(requests, attribute_name)
+    def __init__(self, requests: frozenset[str], attribute_name: str, rules: SchedulerRules) -> None:
+        super().__init__(requests, attribute_name, rules)
         self._first: Attribute | None = None
         self._count = 0
 
     def add(self, request: str, alternative: str, device: Device) -> bool:
         if not self._concerns(request, alternative):
             return True
-        attribute = find_attribute(device, self.attribute_name)
+        attribute = self._attribute(device)
         if attribute is None:
             return False
         if self._count == 0:
@@ -105,7 +139,7 @@ class MatchAttributeList(_AttributeConstraint):
     __slots__ = ("_common", "_count", "_earlier", "_stays_narrowed")
 
     def __init__(self, requests: frozenset[str], attribute_name: str, rules: SchedulerRules) -> None:
-        super().__init__(requests, attribute_name)
+        super().__init__(requests, attribute_name, rules)
         self._stays_narrowed = rules.quirks.match_stays_narrowed
         self._common: ValueSet = _NO_VALUES
         self._earlier: list[ValueSet] = []
@@ -114,7 +148,7 @@ class MatchAttributeList(_AttributeConstraint):
     def add(self, request: str, alternative: str, device: Device) -> bool:
         if not self._concerns(request, alternative):
             return True
-        attribute = find_attribute(device, self.attribute_name)
+        attribute = self._attribute(device)
         values = _as_set(attribute) if attribute is not None else None
         if values is None:
             return False
@@ -141,7 +175,7 @@ class DistinctAttribute(_AttributeConstraint):
     __slots__ = ("_by_request", "_count", "_history", "_lists", "_remembers_last")
 
     def __init__(self, requests: frozenset[str], attribute_name: str, rules: SchedulerRules) -> None:
-        super().__init__(requests, attribute_name)
+        super().__init__(requests, attribute_name, rules)
         self._lists = rules.features.list_type_attributes
         self._remembers_last = rules.quirks.distinct_remembers_last_device
         self._by_request: dict[str, Attribute] = {}
@@ -151,7 +185,7 @@ class DistinctAttribute(_AttributeConstraint):
     def add(self, request: str, alternative: str, device: Device) -> bool:
         if not self._concerns(request, alternative):
             return True
-        attribute = find_attribute(device, self.attribute_name)
+        attribute = self._attribute(device)
         if attribute is None:
             return False
         if not (self._remembers_last and self._count == 0) and not self._is_new(attribute):

@@ -16,10 +16,10 @@ from dra_spawner.dra.allocation.cause_text import DEVICE_CAUSES, CauseText, Refu
 from dra_spawner.dra.allocation.requests import PreparedAlternative
 from dra_spawner.dra.allocation.search import Search
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.dra.errors import AllocationError
-from dra_spawner.dra.model.consumable_capacity import Share, ShareRefused, shortage
+from dra_spawner.dra.errors import AllocationError, PoolTrouble
+from dra_spawner.dra.model.consumable_capacity import Share, ShareRefused, capacity_of, shortage
 from dra_spawner.dra.model.devices import DeviceId
-from dra_spawner.dra.model.pools import Candidate, PoolState
+from dra_spawner.dra.model.pools import Candidate, Pool, PoolState
 from dra_spawner.dra.model.taints import blocking_taint
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
 
@@ -119,7 +119,7 @@ class ExplainingSearch(Search):
         self.reason: NoFitReason | None = None
         self._cancelled = lambda: self.reason is not None and self.steps > self.max_steps
         # What ends this search early has been reported by the first one, or is a limit: the best reason so far will do.
-        with suppress(AllocationError, SearchStopped):
+        with suppress(AllocationError, PoolTrouble, SearchStopped):
             self.run()
         return self.reason
 
@@ -134,6 +134,9 @@ class ExplainingSearch(Search):
     def on_over_limit(self, alternative: PreparedAlternative, position: int) -> None:
         if self._is_deepest(alternative, position):
             self._note(alternative, position, Refusal(RefusalKind.LIMIT), Counter())
+
+    def on_pool_trouble(self, alternative: PreparedAlternative, pool: Pool) -> None:
+        self.reason = NoFitReason(str(alternative.claim), alternative.full_name, _pool_refusal(pool))
 
     def _is_deepest(self, alternative: PreparedAlternative, position: int) -> bool:
         depth = (alternative.claim_index, alternative.request_index, position)
@@ -159,12 +162,10 @@ class ExplainingSearch(Search):
         """An unusable pool is the better explanation where no device is of the kind that is wanted."""
         if _NEARNESS[nearest.kind] > _NEARNESS[RefusalKind.OTHER_NODE]:
             return nearest
-        for pool in self.pools:
-            if pool.state is PoolState.INVALID:
-                return Refusal(RefusalKind.POOL_INVALID, subject=f"{pool.id} is invalid: {pool.problem}")
-        for pool in self.pools:
-            if pool.state is PoolState.INCOMPLETE:
-                return Refusal(RefusalKind.POOL_INCOMPLETE, subject=str(pool.id))
+        for state in (PoolState.INVALID, PoolState.INCOMPLETE):
+            for pool in self.pools:
+                if pool.state is state:
+                    return _pool_refusal(pool)
         return nearest
 
     def _refusal(self, alternative: PreparedAlternative, candidate: Candidate) -> Refusal | None:
@@ -200,6 +201,8 @@ class ExplainingSearch(Search):
             return Refusal(RefusalKind.IN_USE)
         if self.is_taken(alternative, device.id):
             return Refusal(RefusalKind.TAKEN_HERE)
+        if self.is_shared_still(alternative, device):
+            return Refusal(RefusalKind.IN_USE)
         share = alternative.share(device.description)
         if self.features.consumable_capacity and isinstance(share, Share):
             missing = shortage(share, self.allocated.consumed_capacity(device.id), self.consumed.get(device.id))
@@ -227,9 +230,15 @@ def _for_people(quantity: Quantity | None) -> str:
     return _BINARY_AMOUNT.sub(r"\1 \2B", str(quantity)) if quantity is not None else ""
 
 
+def _pool_refusal(pool: Pool) -> Refusal:
+    if pool.state is PoolState.INVALID:
+        return Refusal(RefusalKind.POOL_INVALID, subject=f"{pool.id} is invalid: {pool.problem}")
+    return Refusal(RefusalKind.POOL_INCOMPLETE, subject=str(pool.id))
+
+
 def _capacity_refusal(kind: RefusalKind, candidate: Candidate, missing: tuple[str, int, int]) -> Refusal:
     name, left, needed = missing
-    unit = candidate.device.description.capacity[name].value
+    unit = capacity_of(candidate.device.description, name).value
     return Refusal(kind, None, name, _printed_as(unit, left), _printed_as(unit, needed))
 
 

@@ -80,7 +80,7 @@ class PreparedAlternative:
         if share is None:
             share = self._shares_by_capacity.get(description.capacity_key)
             if share is None:
-                share = share_of(description.capacity, self.wanted.capacity_requests, self.rules)
+                share = share_of(description, self.wanted.capacity_requests, self.rules)
                 self._shares_by_capacity[description.capacity_key] = share
             self._shares[description] = share
         return share

@@ -20,9 +20,9 @@ from dra_spawner.dra.allocation.requests import MAX_DEVICES_PER_CLAIM, PreparedA
 from dra_spawner.dra.allocation.results import ChosenDevice
 from dra_spawner.dra.allocation.search_steps import StepOutcome, TakenDevice
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.model.consumable_capacity import Share, ShareError, shortage
-from dra_spawner.dra.model.devices import DeviceId
+from dra_spawner.dra.errors import AllocationError, FatalReason, PoolTrouble
+from dra_spawner.dra.model.consumable_capacity import Share, ShareError, ShareRefused, shortage
+from dra_spawner.dra.model.devices import Device, DeviceId
 from dra_spawner.dra.model.node_selector import NodeSelectorError
 from dra_spawner.dra.model.objects import Node
 from dra_spawner.dra.model.pools import Candidate, Pool, PoolState, selects_node
@@ -33,6 +33,9 @@ __all__ = ["Search", "StepOutcome"]
 
 
 Step = Generator["Step", StepOutcome, StepOutcome]
+
+Asked = dict[tuple[DeviceId, int, int, int], bool]
+"""Verdicts of selectors by device, claim, request and alternative."""
 
 # What costs about as much as one step: looking at so many devices. Checking a constraint costs two of these looks.
 _LOOKS_OF_A_STEP: Final = 16
@@ -74,9 +77,15 @@ class Search:
         self.features = rules.features
         self.quirks = rules.quirks
         self.counters = CounterUse(counters)
-        self.candidates = [
-            candidate for pool in pools if pool.state is PoolState.USABLE for candidate in pool.candidates()
-        ]
+        self.candidates: list[Candidate] = []
+        self._fatal_pool: Pool | None = None
+        for pool in pools:
+            if pool.state is PoolState.USABLE or (self.quirks.incomplete_pools_used and pool.slices):
+                self.candidates += pool.candidates()
+            elif self.quirks.incomplete_pools_used and self._fatal_pool is None:
+                self._fatal_pool, self._end = pool, len(self.candidates)
+        if self._fatal_pool is None:
+            self._end = len(self.candidates)
         self.chosen: list[list[ChosenDevice]] = [[] for _ in claims]
         self.selected: list[list[int]] = [[0] * len(claim.requests) for claim in claims]
         self.steps = 0
@@ -89,6 +98,9 @@ class Search:
         self._cancelled = cancelled
         self._budget = budget
         self._looks = 0
+        self._asked: Asked | None = None
+        if rules.quirks.alternatives_mixed_up and any(len(each) > 1 for claim in claims for each in claim.requests):
+            self._asked = {}
         self._all_candidates: dict[PreparedAlternative, list[Candidate]] = {}
 
     def run(self) -> bool:
@@ -98,10 +110,13 @@ class Search:
         ------
         AllocationError
             When the claims cannot be allocated on any node, or the caller cancelled the search.
+        PoolTrouble
+            When they cannot be allocated on this node, because of a pool's state.
         SearchStopped
             When the budget is exceeded.
         """
         self._count_devices()
+        self._asked = None
         stack: list[Step] = [self._request(0, 0)]
         outcome: StepOutcome | None = None
         while stack:
@@ -144,8 +159,16 @@ class Search:
             return holders is not None and alternative.claim_index in holders
         return holders is not None or self.allocated.is_taken(device)
 
+    def is_shared_still(self, alternative: PreparedAlternative, device: Device) -> bool:
+        """Whether shares are in use of a device that is not shared any more."""
+        if device.is_shared or alternative.is_admin or self.quirks.shares_of_whole_devices_ignored:
+            return False
+        return self.allocated.has_shares(device.id)
+
     def selects(self, alternative: PreparedAlternative, candidate: Candidate) -> bool:
         """Whether the request's selectors select the device, and the device may be used on this node."""
+        if self._asked is not None:
+            return self._asked_before(self._asked, alternative, candidate)
         device = candidate.device
         if device.binding_conditions and not self.features.device_binding_and_status:
             return False
@@ -158,23 +181,32 @@ class Search:
         except NodeSelectorError as error:
             raise AllocationError(FatalReason.NODE_SELECTOR, f"device {device.id}: {error}") from None
 
+    def _asked_before(self, asked: Asked, alternative: PreparedAlternative, candidate: Candidate) -> bool:
+        """The verdict that is remembered for the request's alternative, see `Quirks.alternatives_mixed_up`."""
+        place = self.claims[alternative.claim_index].requests[alternative.request_index].index(alternative)
+        key = (candidate.device.id, alternative.claim_index, alternative.request_index, max(place - 1, 0))
+        if key not in asked:
+            self._asked = None
+            asked[key] = self.selects(alternative, candidate)
+            self._asked = asked
+        return asked[key]
+
     def has_capacity(self, alternative: PreparedAlternative, candidate: Candidate) -> bool:
         """Whether the device has what the request would consume."""
-        device = candidate.device
-        share = self._share(alternative, candidate)
-        if share is None:
-            return False
-        return shortage(share, self.allocated.consumed_capacity(device.id), self.consumed.get(device.id)) is None
-
-    def _share(self, alternative: PreparedAlternative, candidate: Candidate) -> Share | None:
-        """What the request would consume of the device; None if it could not even when the device is idle."""
         device = candidate.device
         if device.defect:
             raise AllocationError(FatalReason.DEVICE, f"device {device.id}: {device.defect}")
         share = alternative.share(device.description)
+        if not isinstance(share, Share):
+            return self._never_has_capacity(alternative, device.id, share)
+        return shortage(share, self.allocated.consumed_capacity(device.id), self.consumed.get(device.id)) is None
+
+    def _never_has_capacity(
+        self, alternative: PreparedAlternative, device: DeviceId, share: ShareRefused | ShareError
+    ) -> bool:
         if isinstance(share, ShareError):
-            raise AllocationError(FatalReason.SIZE, f"{alternative}: device {device.id}: {share}")
-        return share if isinstance(share, Share) else None
+            raise AllocationError(FatalReason.SIZE, f"{alternative}: device {device}: {share}")
+        return False
 
     def _may_be_all(self, alternative: PreparedAlternative, candidate: Candidate) -> bool:
         """Whether the device counts among all devices that the request wants."""
@@ -182,8 +214,13 @@ class Search:
             return True
         if self.quirks.all_leaves_out_full_devices:
             return self.has_capacity(alternative, candidate)
-        share = self._share(alternative, candidate)
-        return share is not None and shortage(share, None, None) is None
+        device = candidate.device
+        if device.defect:
+            raise AllocationError(FatalReason.DEVICE, f"device {device.id}: {device.defect}")
+        share = alternative.share(device.description)
+        if not isinstance(share, Share):
+            return self._never_has_capacity(alternative, device.id, share)
+        return shortage(share, None, None) is None
 
     def skips_counters(self, candidate: Candidate) -> bool:
         """Whether the device's counters are paid already, by an earlier share."""
@@ -197,6 +234,9 @@ class Search:
     def on_exhausted(self, alternative: PreparedAlternative, position: int, only: Candidate | None = None) -> None:
         """Called where no device (or not the one that must be taken) could be taken as number ``position``."""
 
+    def on_pool_trouble(self, alternative: PreparedAlternative, pool: Pool) -> None:
+        """Called where a request wants all devices and this pool is incomplete or invalid."""
+
     def on_over_limit(self, alternative: PreparedAlternative, position: int) -> None:
         """Called where a claim would get more devices than it may have."""
 
@@ -209,34 +249,36 @@ class Search:
                     if alternative.takes_all:
                         self._all_candidates[alternative] = self._find_all(alternative)
                 minimum += min(map(self.count, alternatives), default=0)
-            if minimum > MAX_DEVICES_PER_CLAIM:
-                raise AllocationError(
-                    FatalReason.TOO_MANY_DEVICES,
-                    f"claim {claim.claim}: needs {minimum} devices, and {MAX_DEVICES_PER_CLAIM} is the limit",
-                )
+                if minimum > MAX_DEVICES_PER_CLAIM:
+                    raise AllocationError(
+                        FatalReason.TOO_MANY_DEVICES,
+                        f"claim {claim.claim}: needs {minimum} devices, and {MAX_DEVICES_PER_CLAIM} is the limit",
+                    )
 
     def _find_all(self, alternative: PreparedAlternative) -> list[Candidate]:
-        for pool in self.pools:
-            match pool.state:
-                case PoolState.INCOMPLETE:
-                    raise AllocationError(
-                        FatalReason.POOL_INCOMPLETE,
-                        f"{alternative}: wants all devices, and pool {pool.id} is being updated",
-                    )
-                case PoolState.INVALID:
-                    raise AllocationError(
-                        FatalReason.POOL_INVALID,
-                        f"{alternative}: wants all devices, and pool {pool.id} is invalid: {pool.problem}",
-                    )
-                case PoolState.USABLE:
-                    pass
+        troubled = next((pool for pool in self.pools if pool.state is not PoolState.USABLE), None)
+        if troubled is not None and self.quirks.pool_trouble_ends_attempt:
+            incomplete = troubled.state is PoolState.INCOMPLETE
+            raise AllocationError(
+                FatalReason.POOL_INCOMPLETE if incomplete else FatalReason.POOL_INVALID,
+                f"{alternative}: wants all devices, and pool {troubled.id} is "
+                f"{'being updated' if incomplete else f'invalid: {troubled.problem}'}",
+            )
         self._looks += len(self.candidates)
         self._pay(0)
-        return [
+        # Errors of pools before the troubled one end the attempt first.
+        earlier = self.pools if troubled is None else self.pools[: self.pools.index(troubled)]
+        found = [
             candidate
             for candidate in self.candidates
-            if self.selects(alternative, candidate) and self._may_be_all(alternative, candidate)
+            if (troubled is None or candidate.pool in earlier)
+            and self.selects(alternative, candidate)
+            and self._may_be_all(alternative, candidate)
         ]
+        if troubled is not None:
+            self.on_pool_trouble(alternative, troubled)
+            raise PoolTrouble
+        return found
 
     def _request(self, claim_index: int, request_index: int) -> Step:
         """Serve this request and all that follow."""
@@ -274,7 +316,7 @@ class Search:
 
         found_one = False
         seen = start
-        for index in range(start, len(self.candidates)):
+        for index in range(start, self._end):
             candidate = self.candidates[index]
             if not self._is_eligible(alternative, candidate):
                 continue
@@ -285,11 +327,16 @@ class Search:
             self._looks += index - seen
             seen = index
             # From the next candidate on: combinations are searched, not permutations.
-            outcome = yield self._devices(alternative, position + 1, index + 1)
+            outcome = yield self._devices(
+                alternative, position + 1, 0 if self.quirks.permutations_searched else index + 1
+            )
             self._give_back(taken)
             if outcome is StepOutcome.OVER_LIMIT:
                 return outcome
-        self._looks += len(self.candidates) - seen
+        self._looks += self._end - seen
+        if self._fatal_pool is not None:
+            pool = self._fatal_pool
+            raise AllocationError(FatalReason.POOL_INVALID, f"pool {pool.id} is invalid: {pool.problem}")
         if not found_one:
             self.on_exhausted(alternative, position)
         return StepOutcome.NOT_FOUND
@@ -301,7 +348,10 @@ class Search:
         if taken is None:
             self.on_exhausted(alternative, position, candidate)
             return StepOutcome.NOT_FOUND
-        outcome = yield self._devices(alternative, position + 1, 0)
+        following = alternative
+        if self.quirks.alternatives_mixed_up:
+            following = self.claims[alternative.claim_index].requests[alternative.request_index][0]
+        outcome = yield self._devices(following, position + 1, 0)
         self._give_back(taken)
         return outcome
 
@@ -328,6 +378,8 @@ class Search:
         features = self.features
         is_shared = features.consumable_capacity and device.is_shared
         if self.is_taken(alternative, device.id):
+            return None
+        if self.is_shared_still(alternative, device):
             return None
         if device.counter_sets and not features.partitionable_devices:
             return None

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-__all__ = ["Semver", "SemverError"]
+__all__ = ["Semver", "SemverError", "is_version"]
 
 _UINT64_MAX: Final = 2**64 - 1
 _MAX_KEPT: Final = 256
@@ -85,6 +85,15 @@ class Semver:
 
     def __repr__(self) -> str:
         return f"Semver({self.text!r})"
+
+
+def is_version(text: object) -> bool:
+    """Whether this is a semantic version."""
+    try:
+        Semver.parse(str(text))
+    except SemverError:
+        return False
+    return True
 
 
 def _number(digits: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.dra.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity
+from dra_spawner.dra.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity, DeviceDescription
 from dra_spawner.dra.quantity import MAX_INT64, NANO_PER_UNIT, Quantity, QuantityFormat, wrap_int64
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
@@ -19,6 +19,7 @@ __all__ = [
     "Share",
     "ShareError",
     "ShareRefused",
+    "capacity_of",
     "consumed_by_request",
     "consumes_too_little",
     "share_of",
@@ -26,6 +27,7 @@ __all__ = [
     "violates_policy",
 ]
 
+_NOTHING: Final[Mapping[str, Quantity]] = {}
 _NANO_PER_THOUSANDTH: Final = NANO_PER_UNIT // 1000
 
 
@@ -36,7 +38,8 @@ class Share:
     consumed: tuple[tuple[str, Quantity], ...]
     """For every capacity of the device, requested or not, in the device's order."""
     checks: tuple[tuple[str, int, int], ...]
-    """Name, amount and the device's value of every capacity, in nano-units."""
+    """Name, amount and the device's value of every capacity, in nano-units. From 1.38 on, names are without the domain
+    of the device's driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +65,33 @@ class ShareError:
 
 
 def share_of(
-    capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, Quantity] | None, rules: SchedulerRules
+    description: DeviceDescription, requests: Mapping[str, Quantity] | None, rules: SchedulerRules
 ) -> Share | ShareRefused | ShareError:
-    """What a request consumes of a device with these capacities.
+    """What a request consumes of a device.
 
-    Names are compared as they stand: ``memory`` and ``<driver>/memory`` are different ones.
+    Up to 1.37 names are compared as they stand: ``memory`` and ``<driver>/memory`` are different ones.
     """
-    for name, requested in (requests or {}).items():
+    capacities, asked = description.capacity, requests or _NOTHING
+    names: Mapping[str, str] | None = None
+    if not rules.quirks.capacity_names_as_text:
+        prefix = f"{description.driver}/"
+        # The longer name wins if both are published.
+        names = {name.removeprefix(prefix): name for name in sorted(capacities, key=len)}
+        capacities = {name: capacities[published] for name, published in names.items()}
+        asked = {name.removeprefix(prefix): amount for name, amount in asked.items()}
+    for name, requested in asked.items():
         if name not in capacities:
             return ShareRefused(name, requested, is_unknown=True)
+    if requests is not None and len(asked) < len(requests):
+        twice = next(name for name in asked if name in requests and f"{description.driver}/{name}" in requests)
+        return ShareError(twice, f"it is asked for as {description.driver}/{twice}, too")
     consumed = []
     checks = []
     for name, capacity in capacities.items():
-        amount = consumed_by_request(capacity, requests.get(name) if requests else None, rules)
+        wanted = asked.get(name)
+        if wanted is not None and wanted.sign < 0 and not rules.quirks.negative_sizes_rounded:
+            return ShareError(name, f"{wanted} is negative")
+        amount = consumed_by_request(capacity, wanted, rules)
         if amount is None:
             return ShareError(name, "the size cannot be counted in 64 bits")
         if amount.sign < 0 and not rules.quirks.capacity_in_64_bits:
@@ -83,10 +100,17 @@ def share_of(
         checks.append((name, amount.nano, capacity.value.nano))
     for name, amount in consumed:
         policy = capacities[name].policy
-        is_default = not requests or name not in requests
-        if policy is not None and violates_policy(amount, policy, rules, is_default=is_default):
+        if policy is not None and violates_policy(amount, policy, rules, is_default=name not in asked):
             return ShareRefused(name, amount)
+    if names is not None:
+        consumed = [(names[name], amount) for name, amount in consumed]
     return Share(tuple(consumed), tuple(checks))
+
+
+def capacity_of(description: DeviceDescription, name: str) -> DeviceCapacity:
+    """A capacity of a device by a name in a `Share` or a `ShareRefused`."""
+    found = description.capacity.get(f"{description.driver}/{name}")
+    return description.capacity[name] if found is None or name in description.capacity else found
 
 
 def consumed_by_request(capacity: DeviceCapacity, requested: Quantity | None, rules: SchedulerRules) -> Quantity | None:

@@ -8,7 +8,7 @@ other; devices are taken from neither.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -129,7 +129,7 @@ def gather_pools(index: SliceSource, node: Node, rules: SchedulerRules) -> list[
     plain: list[Pool] = []
     with_binding_conditions: list[Pool] = []
     for pool_id, slices in _relevant_slices(index, node, rules).items():
-        pool = _make_pool(pool_id, slices, index.of_pool(pool_id), rules.features)
+        pool = _make_pool(pool_id, slices, index.of_pool(pool_id), rules)
         if pool is not None:
             (with_binding_conditions if pool.has_binding_conditions else plain).append(pool)
     plain.sort(key=pool_order)
@@ -137,7 +137,7 @@ def gather_pools(index: SliceSource, node: Node, rules: SchedulerRules) -> list[
     return plain + with_binding_conditions
 
 
-def local_pool(slices: Sequence[ResourceSlice], features: Features) -> Pool | None:
+def local_pool(slices: Sequence[ResourceSlice], rules: SchedulerRules) -> Pool | None:
     """What `gather_pools` makes of a pool for the one node that all its slices name; None if it passes it over.
 
     Parameters
@@ -146,12 +146,12 @@ def local_pool(slices: Sequence[ResourceSlice], features: Features) -> Pool | No
         All slices of the pool, those without counters first.
     """
     relevant: Sequence[ResourceSlice] = slices
-    if not features.partitionable_devices:
-        relevant = [item for item in slices if _is_understood(item, features)]
+    if not rules.features.partitionable_devices:
+        relevant = [item for item in slices if _is_understood(item, rules.features)]
     if len(relevant) > 1:
         newest = max([item.generation for item in relevant])
         relevant = [item for item in relevant if item.generation == newest]
-    return _make_pool(slices[0].pool_id, relevant, slices, features) if relevant else None
+    return _make_pool(slices[0].pool_id, relevant, slices, rules) if relevant else None
 
 
 def selects_node(node: Node, node_name: str | None, all_nodes: bool, selector: NodeSelector | None) -> bool:
@@ -196,7 +196,7 @@ def _add_slice(pools: dict[PoolId, list[ResourceSlice]], item: ResourceSlice) ->
 
 
 def _make_pool(
-    pool_id: PoolId, relevant: Sequence[ResourceSlice], everywhere: Sequence[ResourceSlice], features: Features
+    pool_id: PoolId, relevant: Sequence[ResourceSlice], everywhere: Sequence[ResourceSlice], rules: SchedulerRules
 ) -> Pool | None:
     """The pool made of these relevant slices; None when a newer generation exists on other nodes.
 
@@ -205,7 +205,8 @@ def _make_pool(
     """
     generation, expected = relevant[0].generation, relevant[0].resource_slice_count
     others: list[ResourceSlice] = []
-    if len(relevant) != expected:
+    is_complete = len(relevant) == expected
+    if not is_complete and not rules.quirks.incomplete_pools_used:
         if any(item.generation > generation for item in everywhere):
             return None
         current = [item for item in everywhere if item.generation == generation]
@@ -215,7 +216,10 @@ def _make_pool(
         others = [item for item in current if item.name not in names]
     if len(relevant) > 1:
         relevant = sorted(relevant, key=lambda item: item.name.encode())
-    return _build_pool(pool_id, relevant, others, features)
+    pool = _build_pool(pool_id, relevant, others, rules.features)
+    if rules.quirks.incomplete_pools_used and not is_complete and pool.state is PoolState.USABLE:
+        return replace(pool, state=PoolState.INCOMPLETE)
+    return pool
 
 
 def _build_pool(

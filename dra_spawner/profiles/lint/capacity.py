@@ -5,7 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from dra_spawner.dra.model.consumable_capacity import Share, ShareError, ShareRefused, consumes_too_little, shortage
+from dra_spawner.dra.model.consumable_capacity import (
+    Share,
+    ShareError,
+    ShareRefused,
+    capacity_of,
+    consumes_too_little,
+    shortage,
+)
 from dra_spawner.dra.model.devices import Device
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat
 from dra_spawner.profiles.findings import Finding, Level
@@ -46,12 +53,12 @@ def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Itera
             if not share.is_unknown:
                 refused.append((share.capacity, share.needed, _most(device, share.capacity)))
         elif isinstance(share, ShareError):
-            needed = asked.get(share.capacity, device.description.capacity[share.capacity].value)
+            needed = asked.get(share.capacity, capacity_of(device.description, share.capacity).value)
             refused.append((share.capacity, needed, _most(device, share.capacity)))
         elif (overflowing := _overflowing(share, asked)) is not None:
             refused.append((overflowing, asked[overflowing], _most(device, overflowing)))
         elif (missing := shortage(share, None, None)) is not None:
-            unit = device.description.capacity[missing[0]].value
+            unit = capacity_of(device.description, missing[0]).value
             refused.append((missing[0], Quantity(missing[2], unit.format), unit))
         else:
             serving.append((device, share))
@@ -72,7 +79,7 @@ def _overflowing(share: Share, asked: Mapping[str, Quantity]) -> str | None:
 
 def _most(device: Device, name: str) -> Quantity:
     """The largest share of a capacity."""
-    capacity = device.description.capacity[name]
+    capacity = capacity_of(device.description, name)
     policy = capacity.policy
     if policy is not None and policy.valid_range is not None and policy.valid_range.maximum is not None:
         return policy.valid_range.maximum

@@ -185,7 +185,7 @@ class Inventory:
         key = (device.description, asked)
         known = self._shares.get(key)
         if known is None:
-            known = self._shares[key] = share_of(device.description.capacity, requests, self.rules)
+            known = self._shares[key] = share_of(device.description, requests, self.rules)
         return known
 
     @cached_property

@@ -14,6 +14,7 @@ from dra_spawner.dra.allocation.requests import PreparedClaim
 from dra_spawner.dra.allocation.results import make_allocation, move_allocation
 from dra_spawner.dra.allocation.search import Search
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
+from dra_spawner.dra.errors import PoolTrouble
 from dra_spawner.dra.model.claims import ResourceClaim
 from dra_spawner.dra.model.pools import PoolState
 from dra_spawner.dra.scheduler_rules import SchedulerRules
@@ -128,9 +129,11 @@ class Judge:
             cancelled,
             budget=budget,
         )
-        if not search.run():
-            invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
-            return Misfit(NoFitKind.INVALID_POOLS if invalid else NoFitKind.NO_SOLUTION, search.steps)
+        try:
+            if not search.run():
+                return Misfit(NoFitKind.of(view.pools, self._rules), search.steps)
+        except PoolTrouble:
+            return Misfit(NoFitKind.INVALID_POOLS, search.steps)
         alternatives = [
             [options[at] for options, at in zip(claim.requests, selected, strict=True)]
             for claim, selected in zip(claims, search.selected, strict=True)

@@ -171,7 +171,7 @@ class PoolViews:
         pools = []
         for known in local.values():
             slices = known.slices if len(known.slices) == 1 else sorted(known.slices, key=self._order)
-            pool = local_pool(slices, self._rules.features)
+            pool = local_pool(slices, self._rules)
             if pool is not None:
                 pools.append(pool)
         if self._common_slices():

@@ -44,7 +44,8 @@ class SingleDeviceCache:
         self.verdicts: Cache[SingleDeviceKey, ClassVerdict] = Cache(size)
         self._alternatives = shape.prepared[0].requests[0]
         self._with_capacity = rules.features.consumable_capacity
-        self._by_shares: dict[tuple[Share | ShareRefused | ShareError, ...], _FitsByUse] = {}
+        self._shares_count = not rules.quirks.shares_of_whole_devices_ignored
+        self._by_shares: dict[tuple[bool, tuple[Share | ShareRefused | ShareError, ...]], _FitsByUse] = {}
         self._structures: Cache[int, tuple[_FitsByUse, ...] | None] = Cache(_MAX_STRUCTURES)
 
     @staticmethod
@@ -99,17 +100,19 @@ class SingleDeviceCache:
             shares: tuple[Share | ShareRefused | ShareError, ...] = ()
         else:
             shares = tuple([alternative.share(device.description) for alternative in self._alternatives])
-        fits = self._by_shares.get(shares)
+        is_whole = self._shares_count and not device.is_shared
+        fits = self._by_shares.get((is_whole, shares))
         if fits is None:
-            fits = self._by_shares[shares] = _FitsByUse(shares)
+            fits = self._by_shares[is_whole, shares] = _FitsByUse(shares, is_whole)
         return fits
 
 
 class _FitsByUse(dict[DeviceUse, tuple[bool, ...]]):
     """By the use of a device: whether it is taken, and whether each of these shares fits on it."""
 
-    def __init__(self, shares: tuple[Share | ShareRefused | ShareError, ...]) -> None:
+    def __init__(self, shares: tuple[Share | ShareRefused | ShareError, ...], is_whole: bool) -> None:
         super().__init__()
+        self._is_whole = is_whole
         self._shares = shares
 
     def __missing__(self, use: DeviceUse) -> tuple[bool, ...]:
@@ -117,5 +120,5 @@ class _FitsByUse(dict[DeviceUse, tuple[bool, ...]]):
             self.clear()
         is_taken, consumed = consumed_in(use)
         fits = [isinstance(share, Share) and shortage(share, consumed, None) is None for share in self._shares]
-        known = self[use] = (is_taken, *fits)
+        known = self[use] = (is_taken or (self._is_whole and use is not None), *fits)
         return known

@@ -18,7 +18,7 @@ def share_for(
 ) -> Share | ShareRefused | ShareError:
     device = make_device(capacity=capacity, allowMultipleAllocations=True)
     wanted = {name: Quantity.parse(text) for name, text in requests.items()} if requests is not None else None
-    return share_of(device.description.capacity, wanted, rules)
+    return share_of(device.description, wanted, rules)
 
 
 def policy(value: str, **policy: Any) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class CelDevice:
 
         Notes
         -----
-        When both ``name`` and ``driver/name`` exist the later one counts here; Kubernetes picks at random.
+        When both ``name`` and ``driver/name`` exist the longer one counts; Kubernetes before 1.38 picks at random.
         A value that cannot be converted is no error yet. Each selector fails on such a device, as in Kubernetes.
         """
         error: CelRuntimeError | None = None
@@ -92,12 +92,16 @@ class CelDevice:
                 continue
             domain, slash, identifier = name.partition("/")
             if not slash:
+                if f"{driver}/{name}" in attributes:
+                    continue
                 domain, identifier = driver, name
             domains.setdefault(domain, {})[identifier] = value
         capacities: dict[str, dict[str, Value]] = {}
         for name, quantity in capacity.items():
             domain, slash, identifier = name.partition("/")
             if not slash:
+                if f"{driver}/{name}" in capacity:
+                    continue
                 domain, identifier = driver, name
             capacities.setdefault(domain, {})[identifier] = CelQuantity.of(quantity)
         allow = bool(allow_multiple_allocations)

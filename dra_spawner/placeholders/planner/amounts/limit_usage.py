@@ -234,7 +234,7 @@ def _may_select(prepared: PreparedAlternative, description: DeviceDescription) -
 
 def _amount(description: DeviceDescription, wanted: RequestAlternative, name: str, rules: SchedulerRules) -> int | None:
     """What a request gets of a device's capacity, in nano-units; None if it cannot get the device."""
-    share = share_of(description.capacity, wanted.capacity_requests, rules)
+    share = share_of(description, wanted.capacity_requests, rules)
     if not isinstance(share, Share):
         return None
     if not description.allow_multiple_allocations:
