@@ -25,8 +25,12 @@ from tests.polling import PATIENCE_SECONDS
 from .access import hub_token
 from .background import BackgroundLoop
 from .control_plane import ControlPlane
-from .harness_binary import BinaryUnavailable, control_plane_binary
+from .harness_binary import NEWEST, BinaryUnavailable, chosen_release, control_plane_binary
 from .under_test import ClusterUnderTest
+
+ONLY_NEWEST = "the embedded cluster is compared with the newest release only"
+#: Marks a test that compares the embedded cluster, which is the newest release, with a real one.
+newest_only = pytest.mark.skipif(chosen_release() != NEWEST, reason=ONLY_NEWEST)
 
 # Of the scheduler and the controller manager: tests are not for waiting on a rate limit.
 _CLIENT_QPS = 500

@@ -20,6 +20,7 @@ from dra_spawner.simulator.scheduler.scheduling import (
     SchedulingQuestion,
     Unschedulable,
 )
+from tests.cluster.scheduler_words import in_common_words
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import scheduled
 from tests.presence import present
@@ -173,7 +174,7 @@ async def refusals(cluster: ClusterUnderTest, chance: random.Random, candidates:
         decided = await cluster.wait_for(path, lambda obj: scheduled(obj) is not None)
         found = decided["spec"].get("nodeName")
         if found is None:
-            message = present(scheduled(decided))["message"]
+            message = in_common_words(present(scheduled(decided))["message"])
             assert (expected.best, expected.message) == ([], message), candidate
             refused.append(message)
         else:

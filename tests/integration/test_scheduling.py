@@ -15,6 +15,7 @@ from dra_spawner.devcluster.demo.example_nodes import (
     resource_slices,
 )
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from tests.cluster.fixtures import newest_only
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import (
     NO_DEVICES,
@@ -113,6 +114,7 @@ async def test_several_requests_of_one_claim(script: Script):
 
 
 @pytest.mark.parametrize("seed", [20, 21])
+@newest_only
 async def test_both_clusters_choose_alike(
     embedded_cluster: ClusterUnderTest, real_cluster: ClusterUnderTest, seed: int
 ):

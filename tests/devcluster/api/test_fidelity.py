@@ -6,9 +6,13 @@ import asyncio
 from typing import Any
 from urllib.parse import quote
 
+from tests.cluster.fixtures import newest_only
+
 from . import fidelity_cases as cases
 from .fidelity import CLAIMS, CONFIGMAPS, MERGE_PATCH, PODS, RESOURCE, STRATEGIC_PATCH, Side, config_map, pod
 from .make_schema import SCHEMA_FILE, make_schema, write
+
+pytestmark = newest_only
 
 
 async def test_schema_is_that_of_the_api_server(shared_sides: tuple[Side, Side]) -> None:

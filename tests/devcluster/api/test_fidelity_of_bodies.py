@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.cluster.fixtures import newest_only
+
 from . import fidelity_cases as cases
 from .fidelity import CLAIMS, CONFIGMAPS, DEPLOYMENTS, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Side, config_map
+
+pytestmark = newest_only
 
 
 async def test_bodies(shared_sides: tuple[Side, Side]) -> None:
