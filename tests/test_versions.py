@@ -16,8 +16,10 @@ from dra_spawner.versions import (
     Z2JH,
     Supported,
     installed_problems,
+    kubelet_version,
     minor_version,
     package_problems,
+    served_version,
     version_problem,
 )
 from tests.all_of_them import all_of_them
@@ -45,6 +47,31 @@ from tests.versions_table import (
 ])  # fmt: skip
 def test_numbers_of_versions(text: str, expected: tuple[int, int] | None) -> None:
     assert minor_version(text) == expected
+
+
+@all_of_them("answer, expected", [
+    ({"major": "1", "minor": "36", "gitVersion": "v1.36.3"}, ((1, 36), 3)),
+    ({"major": "1", "minor": "34+", "gitVersion": "v1.34.2-gke.1500"}, ((1, 34), 2)),
+    ({"major": "1", "minor": "36", "gitVersion": "v1.36"}, ((1, 36), None)),
+    ({"major": "1", "minor": "36"}, ((1, 36), None)),
+    ({"major": 1, "minor": 36, "gitVersion": ["v1.36.3"]}, ((1, 36), None)),
+    ({"major": "", "minor": None}, (None, None)),
+    ({}, (None, None)),
+])  # fmt: skip
+def test_what_an_api_server_answers(
+    answer: dict[str, object], expected: tuple[tuple[int, int] | None, int | None]
+) -> None:
+    assert served_version(answer) == expected
+
+
+@all_of_them("status, expected", [
+    ({"nodeInfo": {"kubeletVersion": "v1.35.1+k3s1"}}, ((1, 35), 1)),
+    ({"nodeInfo": {"kubeletVersion": "v1.35"}}, ((1, 35), None)),
+    *[({"nodeInfo": {"kubeletVersion": odd}}, None) for odd in ("", "unknown", None, 1.35, ["v1.35.1"])],
+    *[(odd, None) for odd in ({"nodeInfo": None}, {"nodeInfo": "v1.35.1"}, {}, "v1.35.1", None)],
+])  # fmt: skip
+def test_the_version_of_a_kubelet(status: object, expected: tuple[tuple[int, int], int | None] | None) -> None:
+    assert kubelet_version({"metadata": {"name": "node"}, "status": status}) == expected
 
 
 NEWER = f"Kubernetes 1.38 is newer than 1.37, the newest version that dra-spawner {__version__} is tested with."
