@@ -85,7 +85,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
         assert [status for status, _ in answers] == [200] * len(answers)
         assert all(name in page and profiles[name]["availability"] for name in hostile)
         # Kubernetes evaluates this one in no time, and so does the service; of others there is no verdict.
-        assert (answers[0][1]["kind"], profiles["hostile-0"]["placeholders"]["warm"]) == ("warm", 1)
+        assert (answers[0][1]["state"], profiles["hostile-0"]["placeholders"]["warm"]) == ("ready", 1)
         assert "evaluating it takes more than" in answers[1][1]["reason"]
         assert "evaluating it takes more than" in profiles["hostile-1"]["availability"]["reason"]
         decided = {each["name"]: each for each in pending if each["namespace"] == tenant}

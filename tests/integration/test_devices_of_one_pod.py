@@ -82,7 +82,7 @@ async def test_a_server_gets_what_was_prepared_for_its_placeholder(cluster: Clus
         await hub.until_warm(2)
         headers = await hub.administrator_headers()
         # The interface is not prepared for the server: it is free, and no more.
-        expected = {"nic": "free", "cpus": "ready"}
+        expected = {"nic": "after-placeholder", "cpus": "ready"}
 
         async def are_known() -> bool:
             return await states(hub, headers) == expected
