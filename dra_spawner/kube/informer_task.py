@@ -16,7 +16,7 @@ _FIRST_SECONDS: Final = 2.0
 
 
 class InformerTask:
-    """Runs an informer; an asynchronous context manager, whose end ends the informer.
+    """Runs an informer; an asynchronous context manager, whose end ends the informer. Followers are derived of it.
 
     Parameters
     ----------
@@ -32,6 +32,10 @@ class InformerTask:
     @property
     def is_running(self) -> bool:
         return self._task is not None
+
+    async def wait_synced(self) -> None:
+        """Wait until the first list, even of nothing, was read."""
+        await self._informer.wait_synced()
 
     async def wait_ended(self) -> NoReturn:
         """Wait until the informer ends by a defect, and raise `InformerEnded`."""

@@ -160,7 +160,6 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     kubeconfig = Unicode(
         help="Kubeconfig file; by default the pod's service account, and `$KUBECONFIG` where none is mounted."
     ).tag(config=True)
-    kube_context = Unicode(help="A context of the kubeconfig other than its current one.").tag(config=True)
     kube_server = Unicode(
         help="URL of the API server, instead of a kubeconfig: with `kube_token_file` and `kube_certificate_authority`."
     ).tag(config=True)
@@ -382,7 +381,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
         """Connect as soon as the cluster is found. The hub would restart a managed service that exits."""
         address = ClusterAddress(
-            self.kubeconfig, self.kube_context, self.kube_server, self.kube_token_file, self.kube_certificate_authority
+            self.kubeconfig, "", self.kube_server, self.kube_token_file, self.kube_certificate_authority
         )
         while True:
             try:

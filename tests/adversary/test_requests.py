@@ -13,7 +13,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 
-from dra_spawner.service.http.caller_table import ALLOWED
 from tests.adversary.hostile_requests import PARAMETERS
 from tests.adversary.raw_client import RawClient, request
 from tests.api_table import TABLE
@@ -21,6 +20,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.examples import example_count
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
 from tests.polling import eventually
+from tests.service.http.caller_table import ALLOWED
 
 PREFIX: Final = "/services/dra-spawner/"
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

@@ -16,7 +16,6 @@ SET_OTHERWISE: Final = frozenset(
         "generate_config",
         "history",
         "kube_certificate_authority",
-        "kube_context",
         "kube_server",
         "kube_token_file",
         "kubeconfig",

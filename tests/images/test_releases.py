@@ -178,7 +178,6 @@ def test_messages_name_files_by_their_address() -> None:
         for path in (ROOT / "dra_spawner").rglob("*.py")
         for each in strings_of(ast.parse(path.read_text()))
         if re.search(r"(?<!/)\b(docs|helm-values|jupyterhub_config\.d)/", str(each.value))
-        and path.stem != "lifecycle_tables"
     ]
     assert found == []
 

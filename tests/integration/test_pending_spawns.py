@@ -62,7 +62,6 @@ async def test_spawns_count_until_the_cluster_shows_them(embedded_cluster: Clust
         await spawns.refresh()
         assert spawns.problems() == ()
         assert (spawns.pending("gpu-slice"), spawns.pending("gpu-whole")) == (2, 1)
-        assert spawns.pending_of_profile("gpu-slice") == 2
 
         # Without the scopes nothing counts, and a sentence says why.
         for token in ("only-lists", "may-nothing", "unknown"):

@@ -1,4 +1,4 @@
-"""``ZE_AFFINITY_MASK``: which of its visible tiles a container uses.
+"""``ZE_AFFINITY_MASK`` which of its visible tiles a container uses.
 
 Level Zero numbers the cards of a container from 0 in their order, without regard to names. With COMPOSITE a tile is
 ``card.tile``; with FLAT and COMBINED tiles are counted through all cards. A program may unset the mask.
@@ -6,9 +6,7 @@ Level Zero numbers the cards of a container from 0 in their order, without regar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from dra_spawner.profiles.intel_gas.annotations import AnnotationError, Tiles, filled_section, parse_card_tiles
+from dra_spawner.profiles.intel_gas.annotations import Tiles
 from dra_spawner.profiles.intel_gas.names import Hierarchy
 
 
@@ -25,34 +23,4 @@ def mask_of_tiles(tiles: Tiles, hierarchy: Hierarchy, tiles_per_card: int) -> st
         return ",".join(f"{position}.{tile}" for position, (_, numbers) in enumerate(tiles) for tile in numbers)
     return ",".join(
         str(position * tiles_per_card + tile) for position, (_, numbers) in enumerate(tiles) for tile in numbers
-    )
-
-
-def affinity_mask(annotation: str, index: int, hierarchies: Sequence[str | None], tiles_per_card: int) -> str:
-    """The mask that the plugin sets for a GPU container.
-
-    Parameters
-    ----------
-    annotation
-        ``gas-container-tiles`` of the pod.
-    index
-        Number of the container among those with GPUs.
-    hierarchies
-        ``ZE_FLAT_DEVICE_HIERARCHY`` of each container of the pod, with or without GPUs.
-
-    Returns
-    -------
-    str
-        Empty if the annotation is invalid or has no section for the container.
-    """
-    found = filled_section(annotation.split("|"), index)
-    if found is None:
-        return ""
-    position, section = found
-    try:
-        tiles = parse_card_tiles(section)
-    except AnnotationError:
-        return ""
-    return mask_of_tiles(
-        tiles, hierarchy_of(hierarchies[position] if position < len(hierarchies) else None), tiles_per_card
     )

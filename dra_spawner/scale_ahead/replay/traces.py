@@ -65,22 +65,6 @@ class Trace:
         lengths = None if self.lengths is None else self.lengths[sum(self.launches[:skipped]) :]
         return Trace(self.begin + skipped, self.launches[skipped:], lengths)
 
-    def thinned(self, share: float, seed: int) -> Trace:
-        """The launches of a smaller hub: each launch is kept with the probability `share`.
-
-        Raises
-        ------
-        ValueError
-            If the share is not from 0 to 1, or durations are known.
-        """
-        if not 0 <= share <= 1:
-            raise ValueError(f"the share is {share}; it must be 0 to 1")
-        if self.lengths is not None:
-            raise ValueError("a trace with lengths of servers cannot be thinned")
-        draw = random.Random(seed).random  # noqa: S311  # no secret
-        kept = array("L", (sum(draw() < share for _ in range(count)) for count in self.launches))
-        return Trace(self.begin, kept)
-
     def with_more(self, more: Trace) -> Trace:
         """The launches of both traces; launches before or after this trace are dropped."""
         more = more.since(self.begin)

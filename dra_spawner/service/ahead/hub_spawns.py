@@ -22,7 +22,7 @@ from jupyterhub.utils import make_ssl_context
 
 from dra_spawner import names
 from dra_spawner.common.project_links import where
-from dra_spawner.placeholders.planner.targets.choice_names import find_choice, profile_of
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.spawn_counts import (
     Choices,
@@ -120,15 +120,11 @@ class HubSpawns:
     def pending(self, choice: str) -> int:
         """Number of starting servers of a choice without a pod and without a reserved placeholder.
 
-        The slug of a profile means its default choice; `pending_of_profile` counts all choices.
+        The slug of a profile means its default choice.
         """
         counts = self._counts()
         name = find_choice(choice, counts)
         return counts[name] if name is not None else 0
-
-    def pending_of_profile(self, profile: str) -> int:
-        """The same number for all choices of a profile, also with free text; of unknown profiles if it is empty."""
-        return sum(number for name, number in self._counts().items() if profile_of(name) == profile)
 
     def problems(self) -> tuple[str, ...]:
         """Why starting servers are not counted, as sentences."""

@@ -175,11 +175,6 @@ class PlaceholderTraits(HasTraits):
         without end. It must be longer than the pull of your largest image.
         """,
     ).tag(config=True)
-    ready_settle_seconds = Float(
-        30.0,
-        min=0.0,
-        help="Seconds for which a node must be ready again before it is open to users, after it was not ready.",
-    ).tag(config=True)
     ready_images = List(
         Unicode(),
         help="Further images that every node for users needs, for example of injected sidecars.",
@@ -224,7 +219,6 @@ class PlaceholderTraits(HasTraits):
             ),
             readiness=Readiness(
                 deadline=timedelta(seconds=self.ready_deadline_seconds),
-                settle=timedelta(seconds=self.ready_settle_seconds),
                 images=frozenset(self.ready_images),
                 kind_label=self.node_kind_label,
             ),

@@ -49,8 +49,6 @@ class PlacementAnswer:
         Name of the placeholder that must be gone before the pod is bound; empty for none.
     is_published
         Whether the server's shape is published; if not, the pod needs the shape's definition.
-    drained_node
-        Node on which the server would fit if no person drained it; empty if there is none.
     """
 
     state: AvailabilityState
@@ -60,7 +58,6 @@ class PlacementAnswer:
     until: datetime | None = None
     after: str = ""
     is_published: bool = True
-    drained_node: str = ""
     sentence: str = ""
 
     def holds(self, now: datetime) -> bool:
@@ -93,9 +90,6 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     node = answer.get("node") or ""
     if node and not _is_name(node):
         raise InvalidAnswer(f"its node is {_shown(node)}")
-    drained = answer.get("drained_node") or ""
-    if drained and not _is_name(drained):
-        raise InvalidAnswer(f"its drained node is {_shown(drained)}")
     claims = _claims(answer.get("claims") or {}, entries)
     if claims and state not in (AvailabilityState.READY, AvailabilityState.AFTER_PLACEHOLDER):
         raise InvalidAnswer(f"it has claims, but its state is {state}")
@@ -115,7 +109,6 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
         claims,
         until,
         str(after),
-        drained_node=drained,
         sentence=_plain_text(answer.get("sentence")),
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dra_spawner.profiles.intel_gas.annotations import filled_section
-from dra_spawner.profiles.intel_gas.masks import affinity_mask
+from dra_spawner.profiles.intel_gas.annotations import AnnotationError, filled_section, parse_card_tiles
+from dra_spawner.profiles.intel_gas.masks import hierarchy_of, mask_of_tiles
 from dra_spawner.profiles.intel_gas.names import CARDS_ANNOTATION, HIERARCHY_ENV, MASK_ENV, TILES_ANNOTATION
 from dra_spawner.profiles.intel_gas.pods import PodObject, containers_of
 
@@ -38,3 +38,33 @@ class Plugin:
         tiles = self._annotations.get(TILES_ANNOTATION, "")
         mask = affinity_mask(tiles, index, hierarchies, self._tiles_per_card)
         return {MASK_ENV: mask} if mask else {}
+
+
+def affinity_mask(annotation: str, index: int, hierarchies: Sequence[str | None], tiles_per_card: int) -> str:
+    """The mask that the plugin sets for a GPU container.
+
+    Parameters
+    ----------
+    annotation
+        ``gas-container-tiles`` of the pod.
+    index
+        Number of the container among those with GPUs.
+    hierarchies
+        ``ZE_FLAT_DEVICE_HIERARCHY`` of each container of the pod, with or without GPUs.
+
+    Returns
+    -------
+    str
+        Empty if the annotation is invalid or has no section for the container.
+    """
+    found = filled_section(annotation.split("|"), index)
+    if found is None:
+        return ""
+    position, section = found
+    try:
+        tiles = parse_card_tiles(section)
+    except AnnotationError:
+        return ""
+    return mask_of_tiles(
+        tiles, hierarchy_of(hierarchies[position] if position < len(hierarchies) else None), tiles_per_card
+    )

@@ -1,7 +1,7 @@
 """``ZE_AFFINITY_MASK`` is the plugin's value for the same annotation."""
 
-from dra_spawner.profiles.intel_gas.masks import affinity_mask
 from tests.all_of_them import all_of_them
+from tests.profiles.intel_gas.plugin import affinity_mask
 
 COMPOSITE, FLAT, COMBINED = "COMPOSITE", "FLAT", "COMBINED"
 

@@ -214,13 +214,6 @@ def test_the_entry_of_a_miss_would_have_prevented_the_miss() -> None:
     assert replay(replace(base, occurrences=(entry,)), ForecastDemand()).share_waiting() == 0.0
 
 
-def test_a_tenth_is_a_tenth_and_the_same_again() -> None:
-    trace = poisson_trace(5, 10.0)
-    tenth = trace.thinned(0.1, 1)
-    assert tenth.total == pytest.approx(trace.total / 10, rel=0.1)
-    assert tenth.launches == trace.thinned(0.1, 1).launches != trace.thinned(0.1, 2).launches
-
-
 def test_a_trace_from_later_on_keeps_its_lengths() -> None:
     trace = Trace(BEGIN, array("L", [2, 0, 1, 3]), array("l", [1, 2, 3, 4, 5, 6]))
     late = trace.since(BEGIN + 2)

@@ -82,7 +82,6 @@ async def test_only_servers_that_are_starting_count_and_by_their_choice() -> Non
     assert hub.pages == 3
     assert (spawns.pending("gpu"), spawns.pending("gpu/memory=large"), spawns.pending("cpu")) == (2, 1, 0)
     assert (spawns.pending("gpu/*"), spawns.pending("")) == (1, 1)
-    assert (spawns.pending_of_profile("gpu"), spawns.pending_of_profile("cpu")) == (4, 0)
     assert spawns.problems() == ()
 
 

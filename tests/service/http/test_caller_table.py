@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dra_spawner.service.http.caller_table import caller_table
 from dra_spawner.service.http.web_application import ADDRESSES
 from tests.api_table import DOCUMENT
+from tests.service.http.caller_table import caller_table
 
 
 def test_the_documents_table_is_that_of_the_declarations() -> None:

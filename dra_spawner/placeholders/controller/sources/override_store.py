@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from types import TracebackType
-from typing import Final, NoReturn, Self
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
@@ -30,7 +29,7 @@ class OverridesUnavailable(Exception):
     """Raised where settings cannot be written; the message is a sentence."""
 
 
-class OverrideStore:
+class OverrideStore(InformerTask):
     """Follows the ConfigMap with the settings, and changes it.
 
     An asynchronous context manager: leaving it ends the informer. Every replica follows it, and may write it: the API
@@ -55,16 +54,14 @@ class OverrideStore:
         settings: InformerSettings | None = None,
     ) -> None:
         self._api = api
-        self._name = name
         self._namespace = namespace
         self._now = now
         self._callbacks = [on_change]
         self._present = Overrides()
         self._version = ""
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
-        self._informer = Informer(api, resource, self, settings=settings)
+        super().__init__(Informer(api, resource, self, settings=settings), name)
         self._exists = False
-        self._task = InformerTask(self._informer, name)
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call a function after each change; it must not raise."""
@@ -85,7 +82,7 @@ class OverrideStore:
     @property
     def unknown_because(self) -> str:
         """Why the settings are not known; empty if they are. Where no ConfigMap is followed, nothing is set."""
-        if not self._task.is_running or self._informer.synced:
+        if not self.is_running or self._informer.synced:
             return self.problem
         return self.problem or f"ConfigMap {self._name} was not read yet"
 
@@ -138,23 +135,6 @@ class OverrideStore:
         # The shipped roles have no right to create it: the chart has it, empty.
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         return await self._api.create(resource_path("v1", "configmaps", self._namespace), manifest)
-
-    async def wait_synced(self) -> None:
-        """Wait until the ConfigMap was read, or found to be missing."""
-        await self._informer.wait_synced()
-
-    async def wait_ended(self) -> NoReturn:
-        """Wait until the informer ends by a defect, and raise `InformerEnded`."""
-        await self._task.wait_ended()
-
-    async def __aenter__(self) -> Self:
-        await self._task.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._task.__aexit__(exc_type, exc, traceback)
 
     def put(self, obj: JsonObject) -> None:
         """Take a version of the ConfigMap, unless it is older than the present one, as a watch's after an own write."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from types import TracebackType
-from typing import Final, NoReturn, Self
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
@@ -20,11 +19,11 @@ __all__ = ["ShapesSource"]
 log = logging.getLogger(__name__)
 
 _KIND: Final = "ConfigMap"
-_MAX_TOLD: Final = 100
+_MAX_LOGGED: Final = 100
 """Limit of left-out choices in the log."""
 
 
-class ShapesSource:
+class ShapesSource(InformerTask):
     """Follows the ConfigMap in which the hub publishes the shapes of all choices.
 
     An asynchronous context manager: leaving it ends the informer.
@@ -46,14 +45,12 @@ class ShapesSource:
         on_change: Callable[[], None] = lambda: None,
         settings: InformerSettings | None = None,
     ) -> None:
-        self._name = name
+        resource = Resource(_KIND, "v1", "configmaps", namespace, name)
+        super().__init__(Informer(api, resource, self, settings=settings), name)
         self._present = read_config_map(None, name)
         self._usable = PublishedShapes()
         self._was_usable = False
         self._on_change = on_change
-        resource = Resource(_KIND, "v1", "configmaps", namespace, name)
-        self._informer = Informer(api, resource, self, settings=settings)
-        self._task = InformerTask(self._informer, name)
 
     @property
     def synced(self) -> bool:
@@ -85,23 +82,6 @@ class ShapesSource:
         kept = "; the shapes before it stay in use" if self._was_usable else ""
         return f"{self._present.problem}{kept}"
 
-    async def wait_synced(self) -> None:
-        """Wait until the ConfigMap was read."""
-        await self._informer.wait_synced()
-
-    async def wait_ended(self) -> NoReturn:
-        """Wait until the informer ends by a defect, and raise `InformerEnded`."""
-        await self._task.wait_ended()
-
-    async def __aenter__(self) -> Self:
-        await self._task.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._task.__aexit__(exc_type, exc, traceback)
-
     def put(self, obj: JsonObject) -> None:
         """Take a new version of the ConfigMap."""
         self._take(read_config_map(obj, self._name))
@@ -124,6 +104,6 @@ class ShapesSource:
                 len(published.skipped),
             )
             # Another writer may list tens of thousands.
-            for name, why in sorted(published.skipped.items())[:_MAX_TOLD]:
+            for name, why in sorted(published.skipped.items())[:_MAX_LOGGED]:
                 log.warning("A choice is left out: choice=%.200s because=%.500s", name, why)
         self._on_change()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from tornado.web import HTTPError
@@ -129,7 +128,6 @@ def placement_json(placement: Placement) -> dict[str, Any]:
     return {
         "state": placement.state,
         "node": placement.node,
-        "drained_node": placement.drained,
         "reason": placement.reason,
         "sentence": placement.sentence,
     }
@@ -215,7 +213,7 @@ def _placeholder_json(
         "age_seconds": round(age(created, controller.now()).total_seconds()),
         "claims": {each.name: each.claim for each in pod.claims if each.claim},
         "reserved_for": reservation.pod if reservation is not None else "",
-        "reserved_until": _iso(reservation.until) if reservation is not None else None,
+        "reserved_until": reservation.until.isoformat() if reservation is not None else None,
         # An earlier leader may have decided: the pod's annotation has the reason of its creation.
         "reason": last.reason if last is not None else made_because,
         "scheduled_because": explain_scheduling(view, pod),
@@ -246,10 +244,6 @@ def _last_decisions(context: ServiceContext) -> dict[str, Decision]:
     for numbered in context.decisions.newest(limit=10**9):
         found.setdefault(numbered.decision.subject, numbered.decision)
     return found
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat()
 
 
 async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[str, Any]]:

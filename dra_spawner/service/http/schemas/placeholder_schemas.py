@@ -87,7 +87,6 @@ _AVAILABILITY: Final = record(
     {
         "state": choice(AvailabilityState),
         "node": text("n1"),
-        "drained_node": text(""),
         "reason": text("warm on node n1"),
         "sentence": text("It starts within seconds, as everything is prepared for it."),
         "wait": nullable(record({"low_seconds": nullable(number(60)), "high_seconds": nullable(number(180))})),
@@ -140,7 +139,6 @@ PLACEMENT: Final = record(
     {
         "state": choice(AvailabilityState),
         "node": text("n1"),
-        "drained_node": text(""),
         "reason": text("warm on node n1"),
         "sentence": text("It starts within seconds, as everything is prepared for it."),
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),

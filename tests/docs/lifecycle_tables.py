@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, RESERVATION, Transition
-from dra_spawner.placeholders.lifecycle_pictures import pictures
+from tests.docs.lifecycle_pictures import pictures
 
 __all__ = ["markdown_tables", "with_tables"]
 
 StateT = TypeVar("StateT", bound=StrEnum)
 EventT = TypeVar("EventT", bound=StrEnum)
 
-_BEGIN: Final = "<!-- by python -m dra_spawner.placeholders.lifecycle_tables docs/reference/placeholders.md: begin -->"
+_BEGIN: Final = "<!-- by python -m tests.docs.lifecycle_tables docs/reference/placeholders.md: begin -->"
 _END: Final = "<!-- end -->"
 
 
