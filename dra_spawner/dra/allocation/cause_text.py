@@ -83,6 +83,7 @@ class CauseText:
 
 ONE_IS_FREE: Final = "The server starts as soon as one is free."
 ENOUGH_IS_FREE: Final = "The server starts as soon as enough is free."
+MACHINE_IS_ADDED: Final = "It starts only when another machine is added that can."
 _ALL_IN_USE: Final = "All devices of this kind are in use."
 _TELL: Final = "Please tell your administrator."
 _NO_SUCH_DEVICE: Final = "No machine has a device such as this choice asks for now."
@@ -127,7 +128,13 @@ DEVICE_CAUSES: Final[dict[RefusalKind, CauseText]] = {
         detail="{subject}: {left} at most, {needed} needed",
     ),
     RefusalKind.IN_USE: CauseText(_ALL_IN_USE, _TOO_MANY, ONE_IS_FREE, "in use"),
-    RefusalKind.TAKEN_HERE: CauseText(_ALL_IN_USE, _TOO_MANY, ONE_IS_FREE, "needed by another request of the same pod"),
+    # The nearest only where no other server has any of these devices: they are free, and too few.
+    RefusalKind.TAKEN_HERE: CauseText(
+        "No machine has as many such devices as this choice asks for.",
+        _TOO_MANY,
+        MACHINE_IS_ADDED,
+        "needed by another request of the same pod",
+    ),
     RefusalKind.COUNTERS: CauseText(
         _ALL_IN_USE, _TOO_MUCH, ONE_IS_FREE, "counter {subject}: {left} left, {needed} needed"
     ),
@@ -145,7 +152,7 @@ DEVICE_CAUSES: Final[dict[RefusalKind, CauseText]] = {
     RefusalKind.CONSTRAINT: CauseText(
         "No machine has free devices that belong together in the way that this choice asks for.",
         "no machine has devices that belong together in the way that it asks for",
-        "The server starts as soon as such devices are free.",
+        "It starts when a machine has such devices free.",
         "constraint on {subject} not met",
     ),
     RefusalKind.LIMIT: CauseText(

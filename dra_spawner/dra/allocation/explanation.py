@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from dra_spawner.dra.allocation.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.allocation.cause_text import MACHINE_IS_ADDED
 from dra_spawner.dra.allocation.reasons import NoFitReason, RefusalKind, shortest
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.model.objects import DeviceClass, Json, Node, ResourceClaim, ResourceSlice
@@ -15,7 +16,6 @@ from dra_spawner.dra.model.objects import DeviceClass, Json, Node, ResourceClaim
 __all__ = ["Assessment", "assess"]
 
 _Object = TypeVar("_Object")
-_ADDED: Final = "It starts only when another machine is added that can."
 #: What may be too much for nodes in use, and for empty ones, too.
 _TOO_MUCH: Final = frozenset(
     {
@@ -83,7 +83,7 @@ def assess(
                 empty = _nearest(Allocator(*known, AllocatedState()), places, wanted, budget)
                 if isinstance(empty, NoFitReason) and empty.nearest.kind in _TOO_MUCH:
                     return Assessment(
-                        False, f"Even the empty machines could not run it: {empty.for_user.never}.", _ADDED
+                        False, f"Even the empty machines could not run it: {empty.for_user.never}.", MACHINE_IS_ADDED
                     )
     except SearchStopped as stopped:
         return Assessment(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.dra.allocation.cause_text import DEVICE_CAUSES, RefusalKind
+from dra_spawner.dra.allocation.cause_text import DEVICE_CAUSES, MACHINE_IS_ADDED, RefusalKind
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.cluster_limits import pending_uids
 from dra_spawner.placeholders.planner.answers.outlook import BusyServers, Outlook, Supply, find_outlook
@@ -153,6 +153,9 @@ def test_no_node_can_run_the_server_at_present() -> None:
     world = hub(gpus=1)
     found = outlook(world, TWO)
     assert (found.state, found.holders) == (STATES.UNKNOWN, ())
+    placement = world.placement(TWO)
+    expected = f"No machine has as many such devices as this choice asks for. {MACHINE_IS_ADDED}"
+    assert (placement.state, placement.sentence) == (STATES.WAITS, expected), "nothing is in use"
 
 
 def test_two_servers_must_stop_for_a_large_one() -> None:
