@@ -142,7 +142,7 @@ class RequestAlternative:
     """What ``exactly`` says, or one alternative of ``firstAvailable``."""
 
     name: str
-    """Of the alternative; of the request where it is ``exactly``."""
+    """Name of the alternative; of the request where it is ``exactly``."""
     device_class_name: str
     selectors: tuple[str | None, ...] = ()
     """CEL expressions; None is a kind of selector that this version of the API does not know."""

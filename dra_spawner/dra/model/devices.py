@@ -224,7 +224,7 @@ class ResourceSlice:
     shared_counters: tuple[tuple[str, Mapping[str, int]], ...] = ()
     """Counter sets: name, and counters by name in nano-units."""
     device_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """Of its devices."""
+    """Names of its devices."""
     common_key: str = field(init=False, repr=False, compare=False)
     """The ``common_key`` of each of its devices; interned, because the slices of alike nodes share it."""
     device_rules: tuple[tuple[int, tuple[Hashable, ...]], ...] = field(init=False, repr=False, compare=False)

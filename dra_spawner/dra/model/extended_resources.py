@@ -57,7 +57,7 @@ class ExtendedRequests:
     """What a pod's extended resources amount to in devices."""
 
     requests: tuple[DeviceRequest, ...] = ()
-    """Of the one claim for all of them."""
+    """Requests of the one claim for all of them."""
     mappings: tuple[RequestMapping, ...] = ()
 
 
@@ -141,7 +141,7 @@ class _Resource:
         return found
 
     def _reusable(self, index: int) -> list[DeviceRequest]:
-        """Of containers that start later."""
+        """Requests of containers that start later."""
         return [request for request in self._lasting[index:] if request is not None]
 
     def _wanted(self, index: int) -> int:

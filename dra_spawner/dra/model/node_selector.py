@@ -123,7 +123,7 @@ class NodeSelector:
     problem: str = field(init=False, compare=False, repr=False)
     """What is malformed in it; empty if nothing is."""
     valid_terms: tuple[NodeSelectorTerm, ...] = field(init=False, compare=False, repr=False)
-    """Those that may select something: neither malformed nor empty."""
+    """Terms that may select something: neither malformed nor empty."""
 
     def __post_init__(self) -> None:
         problem = _first_problem(self.terms)

@@ -63,7 +63,7 @@ class Pool:
     counters: Mapping[CounterName, int] = field(default_factory=dict)
     """The pool's shared counters in nano-units."""
     device_names: tuple[str, ...] = ()
-    """Of the devices of all these slices, those for this node first."""
+    """Names of the devices of all these slices, those for this node first."""
 
     @property
     def has_binding_conditions(self) -> bool:

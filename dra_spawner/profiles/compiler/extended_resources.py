@@ -90,7 +90,7 @@ class ExtendedResources:
 
 
 def extended_resource_names(names: Iterable[str]) -> list[str]:
-    """Those names that may be extended resources backed by devices, as kube-scheduler tells them apart."""
+    """Names that may be extended resources backed by devices, as kube-scheduler tells them apart."""
     return [
         name
         for name in names
@@ -100,14 +100,14 @@ def extended_resource_names(names: Iterable[str]) -> list[str]:
 
 
 def of_pod(pod: Mapping[str, Any]) -> ExtendedResources:
-    """Of a pod as the API server has it."""
+    """Extended resources of a pod as the API server has it."""
     spec = pod.get("spec") or {}
     init = tuple(_container(each, is_init=True) for each in spec.get("initContainers") or ())
     return ExtendedResources((*init, *(_container(each) for each in spec.get("containers") or ())))
 
 
 def of_settings(settings: Mapping[str, Any]) -> ExtendedResources:
-    """Of the pod that KubeSpawner makes of these traits.
+    """Extended resources of the pod that KubeSpawner makes of these traits.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ __all__ = ["admin_findings", "alternative_findings", "config_findings"]
 
 
 def admin_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
-    """Of access for administration, which a namespace must allow."""
+    """Findings about access for administration, which a namespace must allow."""
     if not want.devices.admin_access or want.reference != want.request:
         return
     path, facts = want.path_of("admin_access"), inventory.facts
@@ -30,7 +30,7 @@ def admin_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
 
 
 def alternative_findings(claim: WantedClaim) -> Iterator[Finding]:
-    """Of alternatives in a raw spec; the language itself knows these limits."""
+    """Findings about alternatives in a raw spec; the language itself knows these limits."""
     for request in claim.spec.get("devices", {}).get("requests") or ():
         alternatives = request.get("firstAvailable") or ()
         if not alternatives:
@@ -50,7 +50,7 @@ def alternative_findings(claim: WantedClaim) -> Iterator[Finding]:
 
 
 def config_findings(claim: WantedClaim, inventory: Inventory) -> Iterator[Finding]:
-    """Of parameters that alternatives of different classes get alike."""
+    """Findings about parameters that alternatives of different classes get alike."""
     for position, config in enumerate(claim.spec.get("devices", {}).get("config") or ()):
         driver = (config.get("opaque") or {}).get("driver", "")
         named = tuple(config.get("requests") or ())

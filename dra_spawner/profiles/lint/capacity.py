@@ -28,7 +28,7 @@ _UNIT = 2**20 * NANO_PER_UNIT
 
 
 def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Iterator[Finding]:
-    """Of the capacity of one request.
+    """Findings about the capacity of one request.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ _NAMED_CLASSES = 4
 
 
 def version_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]:
-    """Of the API that claims need."""
+    """Findings about the API that claims need."""
     version = inventory.facts.kubernetes_version
     if version is not None and version < KUBERNETES.least and choice.plan.claims:
         found = ".".join(map(str, version))
@@ -53,7 +53,7 @@ def version_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]:
 
 
 def field_findings(claim: WantedClaim, inventory: Inventory) -> Iterator[Finding]:
-    """Of fields that do not survive the API server."""
+    """Findings about fields that do not survive the API server."""
     facts = inventory.facts
     if facts.dropped_fields == frozenset() or (facts.dropped_fields is None and facts.kubernetes_version is None):
         return
@@ -92,7 +92,7 @@ def _fields(claim: WantedClaim) -> Iterator[tuple[str, str]]:
 def class_findings(
     want: Want, inventory: Inventory, level: Level = Level.ERROR, certain: Level = Level.WARNING
 ) -> Iterator[Finding]:
-    """Of the class of one request.
+    """Findings about the class of one request.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def class_findings(
 
 
 def same_hardware_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
-    """Of devices of one request that are the same hardware as others, or whole beside their parts."""
+    """Findings about devices of one request that are the same hardware as others, or whole beside their parts."""
     if not inventory.same_hardware:
         return
     candidates = inventory.all_candidates(inventory.expressions(want.devices.device_class_name, want.selectors))

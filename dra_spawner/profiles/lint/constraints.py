@@ -20,7 +20,7 @@ _NUMA = (names.NUMA_NODE, "dra.net/numaNode")
 
 
 def constraint_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:
-    """Of the ``match_attribute`` constraints of one claim."""
+    """Findings about the ``match_attribute`` constraints of one claim."""
     for position, constraint in claim.constraints():
         attribute = constraint.match_attribute
         if attribute is None:

@@ -57,7 +57,7 @@ class Impossible:
 
 
 def unselected_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:
-    """Of requests whose own words and CEL select none of the devices of their class."""
+    """Findings about requests whose own words and CEL select none of the devices of their class."""
     for wants in claim.requests.values():
         empty = [want for want in wants if _selects_nothing(want, inventory)]
         for want in empty:
@@ -95,7 +95,7 @@ def _selects_nothing(want: Want, inventory: Inventory) -> bool:
 def fit_findings(
     choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory, certain: Level
 ) -> Iterator[Finding]:
-    """Of all claims of a choice together: whether any node has the devices, were nothing in use."""
+    """Findings about all claims of a choice together: whether any node has the devices, were nothing in use."""
     requests = [wants for claim in claims for wants in claim.requests.values()]
     amounts = requested(choice.settings)
     if not inventory.nodes or any(all(has_no_devices(want, inventory) for want in wants) for wants in requests):
@@ -121,7 +121,7 @@ def fit_findings(
 
 
 def extended_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]:
-    """Of extended resources: whether a device class stands for each, or a device plugin gives it."""
+    """Findings about extended resources: whether a device class stands for each, or a device plugin gives it."""
     if inventory.facts.device_classes is None or inventory.facts.nodes is None:
         return
     unknown = choice.plan.extended_resources.unknown(inventory.facts.device_classes.values())

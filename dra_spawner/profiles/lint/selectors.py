@@ -18,7 +18,7 @@ __all__ = ["selector_findings"]
 
 
 def selector_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
-    """Of the selectors of one request; those of its class are asked before them."""
+    """Findings about the selectors of one request; those of its class are asked before them."""
     for position, expression in enumerate(want.selectors):
         for collection, key in qualified_keys(expression):
             domain, _, name = key.partition("/")

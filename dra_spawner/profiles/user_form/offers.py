@@ -145,7 +145,7 @@ class DeviceCatalog:
         return tuple(found.values())
 
     def _known_descriptions(self) -> tuple[DeviceDescription, ...]:
-        """Of sound devices in the newest generation of each pool, without those whose parts are published, too."""
+        """Descriptions of sound devices in the newest generations of pools; none whose parts are published, too."""
         if self._descriptions is None:
             slices = self.facts.slices or ()
             newest: dict[PoolId, int] = {}

@@ -63,9 +63,9 @@ class _HeldDevices:
 
     of_pool: dict[PoolId, list[Held]] = field(default_factory=dict)
     of_node: dict[str, list[Held]] = field(default_factory=dict)
-    """Of pools that nobody publishes, by the node that the allocation names."""
+    """Devices of pools that nobody publishes, by the node that the allocation names."""
     of_claim: dict[ObjectKey, list[Held]] = field(default_factory=dict)
-    """The same of claims whose allocation names no node: they are where their pods are."""
+    """Devices of claims whose allocation names no node: they are where their pods are."""
 
 
 class Utilization:

@@ -200,7 +200,7 @@ class Availability:
         return placement, outlook
 
     def _busy_servers(self, view: View) -> BusyServers:
-        """Those of the present cluster, made once."""
+        """Busy servers of the present cluster, made once."""
         version = self._controller.watch.version
         if self._busy is None or self._busy[0] != version:
             self._busy = version, BusyServers(view)
