@@ -19,7 +19,7 @@ LABELS: Final = MappingProxyType(
         AvailabilityState.AFTER_PLACEHOLDER: "free now",
         AvailabilityState.AFTER_PREEMPTION: "free in a moment",
         AvailabilityState.WAITS: "waits",
-        AvailabilityState.NEEDS_NODE: "needs a new node",
+        AvailabilityState.NEEDS_NODE: "needs a new machine",
         AvailabilityState.WHEN_STOPPED: "when another server stops",
         AvailabilityState.NEVER: "never",
         AvailabilityState.UNKNOWN: "not known",

@@ -86,7 +86,7 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
             "40 GiB · when another server stops: 10 to 40 min",
         ]
         assert await options_of(page, "gpu-whole", "count").all_inner_texts() == [
-            "1 · needs a new node: 4 to 6 min",
+            "1 · needs a new machine: 4 to 6 min",
             "2 · free in a moment",
             "8 · never: no machine has 8 GPUs",
         ]

@@ -198,6 +198,6 @@ async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads
 async def test_an_unknown_resource_is_reported(faulty):
     faulty.side.spawner_config.device_claims = {}
     faulty.side.spawner_config.extra_resource_limits = {"example.com/unknown": "1"}
-    error = await faulty.give_up(text="No node has example.com/unknown now.")
-    assert "No node has example.com/unknown now." in str(error)
+    error = await faulty.give_up(text="No machine has example.com/unknown now.")
+    assert "No machine has example.com/unknown now." in str(error)
     await faulty.stop()

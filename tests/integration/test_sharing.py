@@ -231,7 +231,7 @@ async def test_a_node_without_capacity_beside_the_shared_device_is_explained(tea
     await team.cluster.publish(*node_with("node-b", whole("gpu-9")))
     await team.user("ada").spawn("", {})
     team.side.spawner_config.cpu_guarantee = 4000
-    error = await team.give_up("bob", "must run on their node")
-    assert "must run on their node" in str(error)
+    error = await team.give_up("bob", "must run on their machine")
+    assert "must run on their machine" in str(error)
     await team.stop("ada")
     await team.nothing_is_left()

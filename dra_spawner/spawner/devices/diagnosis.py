@@ -100,7 +100,7 @@ async def diagnose(
         nowhere = [name for name in extended.unknown(classes) if not any(_offers(node, name) for node in nodes)]
         if nowhere:
             detail = f"no node offers {', '.join(nowhere)}, and no DeviceClass provides it"
-            return Diagnosis(f"No node has {', '.join(nowhere)} now.", detail=detail)
+            return Diagnosis(f"No machine has {', '.join(nowhere)} now.", detail=detail)
         spec = extended.claim_spec(classes)
         if spec is not None:
             # On a node whose device plugin offers the resource, devices do not provide it.
@@ -110,15 +110,15 @@ async def diagnose(
             return Diagnosis()  # device plugins decide; Kubernetes' events explain
     if not claims and allocated.keys() <= set(reserved):
         return Diagnosis(
-            "The device that is reserved for this server is on a node without enough free CPU or memory.",
+            "The device that is reserved for this server is on a machine without enough free memory or processors.",
             fits=True,
-            outlook="The server starts when that node has enough, or with another device.",
+            outlook="The server starts when that machine has enough, or with another device.",
         )
     if not claims:
         return Diagnosis(
-            "The device is shared with other servers, and this server must run on their node.",
+            "The device is shared with other servers, and this server must run on their machine.",
             fits=True,
-            outlook="It starts when that node has enough free CPU and memory.",
+            outlook="It starts when that machine has enough free memory and processors.",
         )
     missing = _class_missing(claims, seen)
     if missing is not None:

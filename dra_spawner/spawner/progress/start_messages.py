@@ -19,8 +19,8 @@ _UNSCHEDULABLE: Final = "FailedScheduling"
 #: What users read instead of an event, by the event's reason. The last sentence stays during other events.
 _SENTENCES: Final[Mapping[str, str]] = {
     _UNSCHEDULABLE: "Your server waits until a place with all that it needs is free.",
-    "TriggeredScaleUp": "A new node is being started for your server.",  # cluster-autoscaler
-    "Nominated": "A new node is being started for your server.",  # Karpenter
+    "TriggeredScaleUp": "A new machine is being started for your server.",  # cluster-autoscaler
+    "Nominated": "A new machine is being started for your server.",  # Karpenter
     "Scheduled": _AT_ITS_PLACE,
     "FailedMount": "The files of your server are not ready yet. This is tried again.",
     "FailedAttachVolume": "The files of your server are not ready yet. This is tried again.",
