@@ -208,7 +208,7 @@ def _candidates(profiles: Iterable[Any], server: ServerContext, size: ClaimsSize
             other = claims_size(specs)
             if other is not None and is_smaller(other, size):
                 name = names.known_name(choice_name(_slug(profile), picks)) or ""
-                choice = SmallerChoice(_words(profile, picks), _fields(profile, picks), name)
+                choice = SmallerChoice(_choice_text(profile, picks), _fields(profile, picks), name)
                 yield _Candidate(choice, other, specs, own is not None and _has_the_same_needs(each, own))
 
 
@@ -249,7 +249,7 @@ def _needs(listed: ListedChoice) -> dict[str, Any] | None:
     return {name: value for name, value in listed.choice.settings.items() if name not in _MAY_DIFFER}
 
 
-def _words(profile: Mapping[str, Any], picks: Mapping[str, str]) -> str:
+def _choice_text(profile: Mapping[str, Any], picks: Mapping[str, str]) -> str:
     choices = _choices_of(profile)
     named = [choices[option][choice].get("display_name") or choice for option, choice in picks.items()]
     return ", ".join(_text(each) for each in (profile.get("display_name") or _slug(profile), *named))
