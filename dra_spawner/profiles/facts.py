@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,7 +20,7 @@ __all__ = [
     "ClusterFacts",
     "claim_webhooks",
     "has_cloud_nodes",
-    "published_drivers",
+    "published_devices",
     "unpublished_devices",
 ]
 
@@ -141,15 +142,20 @@ def has_cloud_nodes(nodes: Iterable[JsonObject]) -> bool:
     return any(provider.partition("://")[0] not in _NO_CLOUD for provider in providers)
 
 
-def published_drivers(slices: Iterable[ResourceSlice]) -> frozenset[tuple[str, str]]:
-    """Nodes with devices of their own, each with a driver that publishes them."""
-    return frozenset((each.node_name, each.pool_id.driver) for each in slices if each.node_name)
+def published_devices(slices: Iterable[ResourceSlice]) -> Mapping[tuple[str, str], int]:
+    """Numbers of devices of nodes' own, by node and driver; the newest generation of each pool counts."""
+    found: Counter[tuple[str, str]] = Counter()
+    for pool, of_pool in _newest(slices).items():
+        for each in of_pool:
+            if each.node_name:
+                found[each.node_name, pool.driver] += len(each.devices)
+    return found
 
 
 def unpublished_devices(
     nodes: Iterable[JsonObject],
     slices: Iterable[ResourceSlice],
-    before: frozenset[tuple[str, str]],
+    before: Mapping[tuple[str, str], int],
     now: datetime,
 ) -> str:
     """Why present nodes may have more devices than the slices say; empty if they have not.
@@ -159,10 +165,11 @@ def unpublished_devices(
     nodes
         As the API has them, with their conditions.
     before
-        `published_drivers` of earlier readings: a driver that restarts publishes its devices again.
+        The highest `published_devices` of earlier readings: a driver that restarts, or whose device is broken for a
+        time, publishes them again.
     """
     slices = tuple(slices)
-    published = published_drivers(slices)
+    published = published_devices(slices)
     having = {node for node, _ in published}
     names_of_nodes = set()
     for node in nodes:
@@ -172,9 +179,16 @@ def unpublished_devices(
             return f"node {name} is not ready, and publishes no device"
         if name not in having and now - _created(node, now) < _YOUNG:
             return f"node {name} has just been added, and publishes no device yet"
-    for name, driver in sorted(before - published):
-        if name in names_of_nodes:
-            return f"node {name} publishes no device of {driver} any more"
+    for (name, driver), count in sorted(before.items()):
+        if name in names_of_nodes and published.get((name, driver), 0) < count:
+            return f"node {name} publishes fewer devices of {driver} than before"
+    pools = _newest(slices).items()
+    short = next((pool for pool, found in pools if len(found) < found[0].resource_slice_count), None)
+    return f"pool {short} is being updated" if short is not None else ""
+
+
+def _newest(slices: Iterable[ResourceSlice]) -> Mapping[PoolId, list[ResourceSlice]]:
+    """Slices of the newest generation of each pool."""
     newest: dict[PoolId, list[ResourceSlice]] = {}
     for each in slices:
         of_pool = newest.setdefault(each.pool_id, [])
@@ -182,8 +196,7 @@ def unpublished_devices(
             of_pool.clear()
         if not of_pool or of_pool[0].generation == each.generation:
             of_pool.append(each)
-    short = next((pool for pool, found in newest.items() if len(found) < found[0].resource_slice_count), None)
-    return f"pool {short} is being updated" if short is not None else ""
+    return newest
 
 
 def _is_ready(node: JsonObject) -> bool:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dra_spawner.dra.model.objects import ResourceSlice
-from dra_spawner.profiles.facts import has_cloud_nodes, published_drivers, unpublished_devices
+from dra_spawner.profiles.facts import has_cloud_nodes, published_devices, unpublished_devices
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 OLD, NEW = "2026-11-24T09:00:00Z", "2026-11-24T11:55:00Z"
@@ -31,20 +31,23 @@ def test_devices_may_be_missing() -> None:
     """Only where nothing of this is so, a choice is impossible."""
     one = [slice_of("a")]
     rows: dict[str, tuple[list[dict[str, Any]], list[ResourceSlice], Any]] = {
-        "": ([node("a"), node("cpu")], one, ()),
-        "node b is not ready, and publishes no device": ([node("a"), node("b", ready="Unknown")], one, ()),
-        "node b has just been added, and publishes no device yet": ([node("a"), node("b", created=NEW)], one, ()),
-        "node c has just been added, and publishes no device yet": ([node("a"), node("c", created="soon")], one, ()),
-        "node a publishes no device of nic any more": ([node("a")], one, published_drivers([slice_of("a", "nic")])),
-        "pool gpu/a is being updated": ([node("a")], [slice_of("a"), slice_of("a", generation=2, count=2)], ()),
+        "": ([node("a"), node("cpu")], one, {}),
+        "node b is not ready, and publishes no device": ([node("a"), node("b", ready="Unknown")], one, {}),
+        "node b has just been added, and publishes no device yet": ([node("a"), node("b", created=NEW)], one, {}),
+        "node c has just been added, and publishes no device yet": ([node("a"), node("c", created="soon")], one, {}),
+        "node a publishes fewer devices of nic than before": (
+            [node("a")],
+            one,
+            published_devices([slice_of("a", "nic")]),
+        ),
+        "node a publishes fewer devices of gpu than before": ([node("a")], one, {("a", "gpu"): 2}),
+        "pool gpu/a is being updated": ([node("a")], [slice_of("a"), slice_of("a", generation=2, count=2)], {}),
     }
-    found = {
-        why: unpublished_devices(nodes, slices, frozenset(before), NOW) for why, (nodes, slices, before) in rows.items()
-    }
+    found = {why: unpublished_devices(nodes, slices, before, NOW) for why, (nodes, slices, before) in rows.items()}
     assert {why: each for why, each in found.items() if why != each} == {}
-    silent = unpublished_devices([node("a", ready="False", created=NEW)], one, frozenset(), NOW)
+    silent = unpublished_devices([node("a", ready="False", created=NEW)], one, {}, NOW)
     assert silent == "", "what such a node publishes is known"
-    gone = published_drivers([slice_of("removed")])
+    gone = published_devices([slice_of("removed")])
     assert unpublished_devices([node("a")], one, gone, NOW) == ""
 
 

@@ -50,10 +50,13 @@ class Impossible:
         For an administrator.
     text
         For the user, a part of a sentence; empty if only an administrator can make sense of it.
+    lasts
+        Whether it is so as long as the devices are the same; taints may go, and pools become complete.
     """
 
     detail: str
     text: str = ""
+    lasts: bool = True
 
 
 def unselected_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:
@@ -117,7 +120,7 @@ def fit_findings(
         if not least or why_never(least, labels, inventory, amounts) is None:
             yield rules.NEVER_FITS.finding(_path(choice, claims), f"{message}; servers start without", Level.WARNING)
             return
-    yield rules.NEVER_FITS.finding(_path(choice, claims), message, certain)
+    yield rules.NEVER_FITS.finding(_path(choice, claims), message, certain if impossible.lasts else Level.WARNING)
 
 
 def extended_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]:
@@ -230,7 +233,10 @@ def why_never(
     if few := _too_few_to_share(claims, inventory):
         return Impossible(f"{nowhere}: {few}", "it asks for several shares, and no machine has so many devices")
     reason = shortest(reasons)
-    return Impossible(f"{nowhere}: {_why(reason, claims)}", reason.for_user.never if reason is not None else "")
+    why = f"{nowhere}: {_why(reason, claims)}"
+    if reason is None:
+        return Impossible(why)
+    return Impossible(why, reason.for_user.never, reason.nearest.kind not in _PASSING)
 
 
 def _too_few_to_share(claims: Sequence[ResourceClaim], inventory: Inventory) -> str:
@@ -282,6 +288,8 @@ def _why(reason: NoFitReason | None, claims: Sequence[ResourceClaim]) -> str:
     return f"{reason.request}: {reason}" if len(requests) > 1 else str(reason)
 
 
+#: What may be over soon.
+_PASSING = (RefusalKind.POOL_INCOMPLETE, RefusalKind.POOL_INVALID, RefusalKind.TAINT)
 #: What keeps the devices of other nodes from a request: then the devices are there, but not together.
 _ELSEWHERE = (RefusalKind.NO_DEVICES, RefusalKind.SELECTOR, RefusalKind.OTHER_NODE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,7 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.drivers import names_of_fixed_claims
-from dra_spawner.profiles.facts import ClusterFacts, has_cloud_nodes, published_drivers
+from dra_spawner.profiles.facts import ClusterFacts, has_cloud_nodes, published_devices
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices, never_text
 from dra_spawner.spawner.devices.facts_reading import read_facts
@@ -61,7 +62,7 @@ class CheckedFacts:
         self._drivers_prepare_for = drivers_prepare_for or {}
         self._ignored = frozenset(ignored)
         self._claims: dict[str, None] = {}
-        self._published: frozenset[tuple[str, str]] = frozenset()
+        self._published: Mapping[tuple[str, str], int] = {}
         self._reading: Reading[Inventory] = Reading(self._read)
         # An inventory caches results; use it in one thread at a time.
         self._turns = ThreadTurns()
@@ -125,8 +126,8 @@ class CheckedFacts:
                 self._log.warning("Profiles are not checked against the cluster, which does not answer: %s", error)
             raise
         present = {node["metadata"]["name"] for node in facts.nodes or ()}
-        published = self._published | published_drivers(facts.slices or ())
-        self._published = frozenset(each for each in published if each[0] in present)
+        most = Counter(self._published) | Counter(published_devices(facts.slices or ()))
+        self._published = {key: count for key, count in most.items() if key[0] in present}
         may_be_added = self._nodes_may_be_added
         if may_be_added is None:
             may_be_added = has_cloud_nodes(facts.nodes or ())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from dra_spawner import names
@@ -30,7 +31,7 @@ async def read_facts(
     reader: DeviceReader,
     namespace: str | None,
     claims: Iterable[str] = (),
-    before: frozenset[tuple[str, str]] = frozenset(),
+    before: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> ClusterFacts:
     """Read all facts; a fact that the account may not read stays unknown.
 
@@ -41,7 +42,7 @@ async def read_facts(
     claims
         Names of claims that others made.
     before
-        Drivers that published devices earlier (`published_drivers`).
+        The most devices that were published earlier (`published_devices`).
 
     Raises
     ------
