@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.dra.model.objects import DeviceClass
+from dra_spawner.dra.model.objects import DeviceClass, Taint
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
@@ -421,3 +421,14 @@ def test_a_gpu_that_is_published_beside_its_slices():
     assert found({"gpu": {"device_class": "mig.nvidia.com"}}, facts) == []
     sound = Bed("a", {"gpu.nvidia.com": ({"devices": [*slices, other]},)}).facts()
     assert found({"gpu": GPU}, sound) == []
+
+
+def test_devices_with_a_taint_may_lose_it():
+    """A device that is unhealthy for a time refuses no start."""
+    facts = FACTS["a100-efa"]
+    unhealthy = (Taint("example.com/unhealthy", "", "NoSchedule"),)
+    slices = tuple(
+        replace(each, devices=tuple(replace(device, taints=unhealthy) for device in each.devices))
+        for each in facts.slices or ()
+    )
+    assert found({"gpu": GPU}, replace(facts, slices=slices)) == [(W_, "never-fits")]
