@@ -64,7 +64,10 @@ LONG: Final = {
     "adversary/test_largest_objects.py": "objects of the largest size that etcd takes",
 }
 #: Tests that take a minute or more in a tier of the gate, the longest first: each begins first in a process of its own.
-DEAR: Final = ("integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[real]",)
+DEAR: Final = (
+    "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[real]",
+    "browser/test_start_pages.py::test_servers_that_stay_pending_then_something_smaller_or_another_try",
+)
 #: Packages of the extra ``gate``: a module that imports one is of the tier system.
 _GATE_PACKAGES: Final = re.compile(
     r"^(?:from|import) (?:cel_expr_python|check_jsonschema|openapi_spec_validator|schemathesis)\b",

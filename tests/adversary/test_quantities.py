@@ -154,5 +154,6 @@ def test_claims_consume_the_computed_amounts(cluster: ClusterUnderTest, random_t
             for result in allocated["status"]["allocation"]["devices"]["results"]:
                 found[result["request"]] = result["consumedCapacity"]["memory"]
     assert found == expected
-    assert {"0"} < set(found.values())
-    assert any(amount.startswith("-") for amount in found.values())
+    if cluster.kubernetes < (1, 37):  # later releases refuse a claim that would consume nothing, or less
+        assert {"0"} < set(found.values())
+        assert any(amount.startswith("-") for amount in found.values())
