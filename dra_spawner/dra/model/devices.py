@@ -6,6 +6,7 @@ import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -140,7 +141,7 @@ class DeviceDescription:
     def __post_init__(self) -> None:
         # The kind of an attribute tells 1, true and "1" apart; a policy's quantities are told apart by format, too,
         # because a default is printed as it was written.
-        attributes = sorted((name, attribute.kind, attribute.value) for name, attribute in self.attributes.items())
+        attributes = [_item(name, *self.attributes[name]) for name in sorted(self.attributes)]
         capacity = tuple((name, repr(self.capacity[name])) for name in sorted(self.capacity))
         key = (self.driver, self.allow_multiple_allocations, tuple(attributes), capacity)
         odd = tuple(item for item in attributes if item[1] not in _ALWAYS_CONVERTIBLE)
@@ -285,7 +286,9 @@ def _decode_device(reader: Reader, pool_id: PoolId) -> Device:
     capacity = {name: _decode_capacity(item) for name, item in reader.entries("capacity")}
     description = DeviceDescription(
         driver=pool_id.driver,
-        attributes=MappingProxyType({name: _decode_attribute(item) for name, item in reader.entries("attributes")}),
+        attributes=MappingProxyType(
+            {sys.intern(name): _decode_attribute(item) for name, item in reader.entries("attributes")}
+        ),
         capacity=MappingProxyType(capacity),
         allow_multiple_allocations=bool(reader.boolean("allowMultipleAllocations")),
     )
@@ -348,22 +351,40 @@ _KINDS: Final = tuple(kind for kind in AttributeKind if kind is not AttributeKin
 
 
 def _decode_attribute(reader: Reader) -> Attribute:
+    return _attribute(*_kind_and_value(reader))
+
+
+#: Thousands of devices share most of their attributes.
+_MAX_SHARED: Final = 2_000
+
+
+@lru_cache(_MAX_SHARED)
+def _attribute(kind: AttributeKind, value: AttributeValue) -> Attribute:
+    return Attribute(kind, value)
+
+
+@lru_cache(_MAX_SHARED)
+def _item(name: str, kind: AttributeKind, value: AttributeValue) -> tuple[str, AttributeKind, AttributeValue]:
+    return name, kind, value
+
+
+def _kind_and_value(reader: Reader) -> tuple[AttributeKind, AttributeValue]:
     # An empty list does not survive the API server: the attribute is then of no known kind.
     kinds = [kind for kind in _KINDS if reader.has(kind) and reader.raw(kind) != []]
     if len(kinds) > 1:
         reader.fail(kinds[1], f"an attribute has one value, and {kinds[0]} is set, too")
     match kinds:
         case [AttributeKind.STRING | AttributeKind.VERSION as kind]:
-            return Attribute(kind, reader.text(kind))
+            return kind, reader.text(kind)
         case [AttributeKind.INT as kind]:
-            return Attribute(kind, reader.integer(kind))
+            return kind, reader.integer(kind)
         case [AttributeKind.BOOL as kind]:
-            return Attribute(kind, bool(reader.boolean(kind)))
+            return kind, bool(reader.boolean(kind))
         case [AttributeKind.STRINGS | AttributeKind.VERSIONS as kind]:
-            return Attribute(kind, reader.texts(kind) or ())
+            return kind, reader.texts(kind) or ()
         case [AttributeKind.INTS as kind]:
-            return Attribute(kind, reader.integers(kind))
+            return kind, reader.integers(kind)
         case [AttributeKind.BOOLS as kind]:
-            return Attribute(kind, reader.booleans(kind))
+            return kind, reader.booleans(kind)
         case _:
-            return Attribute(AttributeKind.UNKNOWN, None)
+            return AttributeKind.UNKNOWN, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from sys import intern
 
 from dra_spawner.dra.model.decoding import Reader
 from dra_spawner.dra.model.objects import Node, Taint
@@ -43,14 +44,15 @@ class SchedulableNode:
         status = root.child("status") or Reader({}, "status", root)
         return cls(
             name=metadata.required_text("name"),
-            labels=metadata.text_map("labels"),
+            # Interned: thousands of nodes share them.
+            labels={intern(name): intern(value) for name, value in metadata.text_map("labels").items()},
             allocatable=to_amounts(status.quantity_map("allocatable") or {}),
             is_unschedulable=bool(spec.boolean("unschedulable")),
             taints=tuple(
                 Taint(taint.text("key"), taint.text("value"), taint.text("effect")) for taint in spec.children("taints")
             ),
             images={
-                name: image.integer("sizeBytes")
+                intern(name): image.integer("sizeBytes")
                 for image in status.children("images")
                 for name in image.texts("names") or ()
             },

@@ -6,7 +6,7 @@ reads only objects that were replaced. A fresh index gives the same views, slowe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -140,7 +140,8 @@ class ClusterIndex:
     doubts
         `DeviceDoubts` of nodes.
     seen_placeholders
-        The `Placeholder` of the last view by key, after the objects that it follows from.
+        By key: the `Placeholder` of the last view while nothing has changed that it follows from, and whether devices
+        are missing on its node.
     of_devices
         Results that follow from all slices and device classes.
     """
@@ -175,7 +176,8 @@ class ClusterIndex:
         #: Number of the last change of each changed or deleted node (`touched_since`), the oldest first.
         self._touched: dict[str, int] = {}
         self.fit_memos: dict[ObjectKey, tuple[Pod, FitMemos, FitMemos]] = {}
-        self.seen_placeholders: dict[ObjectKey, tuple[tuple[object, ...], Any]] = {}
+        self.seen_placeholders: dict[ObjectKey, tuple[Any, bool]] = {}
+        self._placeholders_of_node: dict[str, tuple[Pod, ...]] = {}
         self.busyness: NodeMemo[Any] = NodeMemo()
         self.doubts: NodeMemo[DeviceDoubts] = NodeMemo()
         self.of_devices = DeviceMemo()
@@ -191,7 +193,9 @@ class ClusterIndex:
             self._add_pod(key, pod)
         for key, claim_before, claim in self._claims.changes(snapshot.state.claims):
             self.busyness.object_changed(key)
-            self.doubts.object_changed(key)
+            for name in self.doubts.object_changed(key):
+                self._forget_placeholders(self._placeholders_of_node.get(name, ()))
+            self._forget_placeholders(self.naming.get(key, ()))
             if claim_before is not None:
                 self.warm_claims.pop(key, None)
             if claim is not None and _is_warm(claim) and within.is_own(key, claim.labels):
@@ -237,7 +241,12 @@ class ClusterIndex:
         if len(self._touched) > len(nodes) + SPARE:
             self._touched = {name: number for name, number in self._touched.items() if name in nodes}
         for memo in (self.busyness, self.doubts):
-            memo.trim(len(self._claims.items) + len(self.slices_of_pool) + SPARE)
+            if memo.trim(len(self._claims.items) + len(self.slices_of_pool) + SPARE):
+                self.seen_placeholders.clear()
+
+    def _forget_placeholders(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self.seen_placeholders.pop(ObjectKey.of(pod), None)
 
     def fit_memos_of(self, pod: Pod) -> FitMemos:
         """Memos for a pending pod, empty unless they are for this very object."""
@@ -269,6 +278,7 @@ class ClusterIndex:
                 _add(self.naming, claim, pod)
         if component == names.PLACEHOLDER and pod.labels.get(names.MANAGED_BY) == names.MANAGER:
             is_own = self._namespaces.is_own(key, pod.labels)
+            _add(self._placeholders_of_node, pod.node_name, pod)
             (self.placeholders if is_own else self.other_placeholders)[key] = pod
         elif component == names.USER_SERVER and not pod.is_finished:
             if not _is_in(key, self._namespaces.servers):
@@ -289,6 +299,7 @@ class ClusterIndex:
             return
         self.placeholders.pop(key, None)
         self.seen_placeholders.pop(key, None)
+        _remove(self._placeholders_of_node, pod.node_name, pod)
         self.other_placeholders.pop(key, None)
         self.other_pending.pop(key, None)
         self.fit_memos.pop(key, None)
@@ -315,6 +326,7 @@ class ClusterIndex:
         return self._newest
 
     def _replace_node(self, name: str, before: NodeState | None, after: NodeState | None) -> None:
+        self._forget_placeholders(self._placeholders_of_node.get(name, ()))
         if before is None or after is None or before.node.created != after.node.created:
             self._newest = None
         if after is None:
@@ -335,6 +347,7 @@ class ClusterIndex:
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         self.of_devices.devices_changed()
+        self.seen_placeholders.clear()
         for item in (before, after):
             if item is not None:
                 if item.node_name:

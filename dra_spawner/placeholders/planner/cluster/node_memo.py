@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
 __all__ = ["NodeMemo"]
@@ -41,17 +41,27 @@ class NodeMemo(Generic[V]):
             self._nodes_by_key.setdefault(key, set()).add(node)
         return figure
 
-    def object_changed(self, key: Hashable) -> None:
-        """Forget the figures that were computed from an object."""
-        for node in self._nodes_by_key.pop(key, ()):
+    def object_changed(self, key: Hashable) -> Collection[str]:
+        """Forget the figures that were computed from an object, and return their nodes."""
+        nodes = self._nodes_by_key.pop(key, ())
+        for node in nodes:
             self._figures.pop(node, None)
+        return nodes
 
     def forget(self, node: str) -> None:
         """Forget the figure of one node."""
         self._figures.pop(node, None)
 
-    def trim(self, max_keys: int) -> None:
-        """Forget everything when it depends on more keys than there can be objects: pods may name any."""
-        if len(self._nodes_by_key) > max_keys:
-            self._nodes_by_key.clear()
-            self._figures.clear()
+    def trim(self, max_keys: int) -> bool:
+        """Forget everything when it depends on more keys than there can be objects: pods may name any.
+
+        Returns
+        -------
+        bool
+            Whether it has forgotten everything.
+        """
+        if len(self._nodes_by_key) <= max_keys:
+            return False
+        self._nodes_by_key.clear()
+        self._figures.clear()
+        return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
@@ -352,32 +351,29 @@ class View:
         return tuple(sorted(found, key=lambda pod: (pod.created, ObjectKey.of(pod)))) if len(found) > 1 else found
 
     def _placeholder(self, key: ObjectKey, pod: Pod, reserved: Reservation | None) -> Placeholder:
-        """A placeholder; the same object as in the last view, unless an object that it follows from was replaced."""
+        """A placeholder; the same object as in the last view, unless an object that it follows from has changed."""
         snapshot = self.snapshot
         known = self.index.seen_placeholders.get(key)
-        if known is not None and known[0][0] is pod:
-            keys: tuple[ObjectKey, ...] = known[1].claims
-        else:
+        if known is None or reserved is not None:
             keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
-        state = snapshot.nodes.get(pod.node_name)
-        doubts = self.doubts_of(pod.node_name)
-        if doubts.missing:
-            self.doubtful.add(pod.node_name)
-        inputs = (pod, state, reserved, doubts, *map(snapshot.claims.get, keys))
-        if known is None or not all(map(operator.is_, known[0], inputs)):
+            doubts = self.doubts_of(pod.node_name)
             reservations = (reservation_of(snapshot.claims.get(each)) for each in keys)
             reservation = next((each for each in reservations if each is not None), None) or reserved
-            seen = seen_state(
+            state = seen_state(
                 is_scheduled=bool(pod.node_name),
                 is_started=_is_proven(pod)
-                and is_ready_for_users(state)
+                and is_ready_for_users(snapshot.nodes.get(pod.node_name))
                 and not is_held_in_doubt(doubts, snapshot, pod, keys),
                 is_reserved=reservation is not None,
                 is_ended=False,
             )
-            found = Placeholder(pod, pod.labels.get(names.SHAPE, ""), seen, keys, reservation)
-            known = self.index.seen_placeholders[key] = inputs, found
-        return known[1]
+            found = Placeholder(pod, pod.labels.get(names.SHAPE, ""), state, keys, reservation)
+            known = found, bool(doubts.missing)
+            if reserved is None:
+                self.index.seen_placeholders[key] = known
+        if known[1]:
+            self.doubtful.add(pod.node_name)
+        return known[0]
 
     def doubts_of(self, name: str) -> DeviceDoubts:
         """Doubts about the devices of a node."""

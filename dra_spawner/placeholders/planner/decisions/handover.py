@@ -127,6 +127,7 @@ def _takers(view: View) -> dict[ObjectKey, Pod]:
         key: pod
         for key, placeholder in view.placeholders.items()
         for claim in reversed(placeholder.claims)
+        if len(view.index.naming.get(claim, ())) > 1  # it names its claim itself
         for pod in reversed(view.pods_naming(claim))
         if ObjectKey.of(pod) in view.users and not pod.is_deleted
     }

@@ -147,18 +147,21 @@ def _misplaced(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list
     """Placeholders that should be on other nodes, with the cause and, if there is one, the node."""
     found: list[tuple[Placeholder, Cause, str]] = []
     goal = _new_empty_node(view, policy)
+    draining = {name for name, state in view.nodes_labelled(names.DRAINING) if is_labelled(state, names.DRAINING)}
     for placeholder in view.placeholders.values():
+        if placeholder.node not in draining and (goal is None or placeholder.claims):
+            continue  # with claims it is handed over in place, best on nodes with users
         if (
             not placeholder.may_end(Cause.REBALANCE)
             or placeholder.key in ending
             or placeholder.shape not in policy.shapes
         ):
             continue
-        state = view.snapshot.nodes.get(placeholder.node)
-        if is_labelled(state, names.DRAINING):
-            found.append((placeholder, Cause.DRAIN if is_drained(state) else Cause.EMPTYING, ""))
-        elif goal is None or placeholder.node == goal.node.name or placeholder.claims:
-            continue  # with claims it is handed over in place, best on nodes with users
+        if placeholder.node in draining:
+            is_ordered = is_drained(view.snapshot.nodes.get(placeholder.node))
+            found.append((placeholder, Cause.DRAIN if is_ordered else Cause.EMPTYING, ""))
+        elif goal is None or placeholder.node == goal.node.name:
+            continue
         elif view.users_of_node.get(placeholder.node) and allows(goal, placeholder.pod):
             # Users need free capacity on their nodes most.
             found.append((placeholder, Cause.REBALANCE, goal.node.name))
