@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from sys import intern
 from types import MappingProxyType
 from typing import Final
 
@@ -162,7 +163,7 @@ class RequestAlternative:
         capacity = reader.child("capacity")
         return cls(
             name=name,
-            device_class_name=reader.text("deviceClassName"),
+            device_class_name=intern(reader.text("deviceClassName")),
             selectors=_decode_selectors(reader),
             allocation_mode=mode,
             count=1 if mode == AllocationMode.EXACT_COUNT and count == 0 else count,
@@ -287,7 +288,7 @@ def _decode_selectors(reader: Reader) -> tuple[str | None, ...]:
     expressions: list[str | None] = []
     for selector in reader.children("selectors"):
         cel = selector.child("cel")
-        expressions.append(cel.text("expression") if cel is not None else None)
+        expressions.append(intern(cel.text("expression")) if cel is not None else None)
     return tuple(expressions)
 
 

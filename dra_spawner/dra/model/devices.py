@@ -142,7 +142,7 @@ class DeviceDescription:
         # The kind of an attribute tells 1, true and "1" apart; a policy's quantities are told apart by format, too,
         # because a default is printed as it was written.
         attributes = [_item(name, *self.attributes[name]) for name in sorted(self.attributes)]
-        capacity = tuple((name, repr(self.capacity[name])) for name in sorted(self.capacity))
+        capacity = tuple((name, sys.intern(repr(self.capacity[name]))) for name in sorted(self.capacity))
         key = (self.driver, self.allow_multiple_allocations, tuple(attributes), capacity)
         odd = tuple(item for item in attributes if item[1] not in _ALWAYS_CONVERTIBLE)
         object.__setattr__(self, "key", key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Final
 
 from dra_spawner.dra.model.decoding import MAX_INT64, MIN_INT64, Reader
@@ -179,7 +180,8 @@ def _first_problem(terms: tuple[NodeSelectorTerm, ...]) -> str:
 
 def _decode_requirements(term: Reader, key: str) -> tuple[Requirement, ...]:
     return tuple(
-        Requirement(item.text("key"), item.text("operator"), item.texts("values") or ()) for item in term.children(key)
+        Requirement(intern(item.text("key")), intern(item.text("operator")), item.texts("values") or ())
+        for item in term.children(key)
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import lru_cache
+from sys import intern
+from typing import Any, Final
 
 from dra_spawner.dra.model.decoding import Reader
 from dra_spawner.dra.model.node_selector import NodeSelector, Requirement
@@ -159,7 +161,8 @@ class Pod:
         metadata = root.required_child("metadata")
         spec, too_long = short_parts(root.required_child("spec"))
         status = root.child("status") or Reader({}, "status", root)
-        namespace, labels = metadata.text("namespace"), metadata.text_map("labels")
+        namespace = intern(metadata.text("namespace"))
+        labels = {intern(name): intern(value) for name, value in metadata.text_map("labels").items()}
         containers, init_containers = spec.children("containers"), spec.children("initContainers")
         affinity = _Affinity(spec.child("affinity"), namespace)
         by_devices = [
@@ -205,7 +208,7 @@ class Pod:
             preempts=spec.text("preemptionPolicy") != "Never",
             requests=to_amounts(requests),
             scoring_requests={name: scoring.get(name, 0) for name in (CPU, MEMORY)},
-            tolerations=tuple(map(Toleration.decode, spec.children("tolerations"))),
+            tolerations=_shared(tuple(map(Toleration.decode, spec.children("tolerations")))),
             node_selector=spec.text_map("nodeSelector"),
             required_nodes=affinity.required_nodes(),
             preferred_nodes=affinity.preferred_nodes(),
@@ -214,7 +217,7 @@ class Pod:
             preferred_affinity=affinity.preferred("podAffinity"),
             preferred_anti_affinity=affinity.preferred("podAntiAffinity"),
             host_ports=host_ports,
-            images=tuple(container.text("image") for container in (*init_containers, *containers)),
+            images=_shared(tuple(container.text("image") for container in (*init_containers, *containers))),
             claims=_claims(spec, status),
             volume_claims=tuple(
                 claim.text("claimName")
@@ -278,6 +281,12 @@ class Pod:
             host_ports=(),
             spread_constraints=(),
         )
+
+
+@lru_cache(2_000)
+def _shared(parts: Any) -> Any:
+    """Equal parts as one object: thousands of pods have the same."""
+    return parts
 
 
 def _requests(

@@ -7,6 +7,7 @@ pod and each node, as the scheduler's ``Resource`` does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 from typing import Final
 
 from dra_spawner.dra.quantity import Quantity
@@ -29,7 +30,7 @@ _NANO_PER_MILLI: Final = 10**6
 def to_amounts(quantities: PodRequests) -> dict[str, int]:
     """Round up to the units that kube-scheduler compares."""
     return {
-        name: -(-quantity.nano // _NANO_PER_MILLI) if name == CPU else quantity.value()
+        intern(name): -(-quantity.nano // _NANO_PER_MILLI) if name == CPU else quantity.value()
         for name, quantity in quantities.items()
     }
 
