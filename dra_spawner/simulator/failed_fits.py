@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from dra_spawner.simulator.model.table import Table
+from dra_spawner.simulator.model.table import ChangeLog, Table
 
 __all__ = ["FailedFits"]
 
@@ -20,6 +20,7 @@ class FailedFits:
         self._states: object = None
         self._changes = 0
         self._left: list[str] = []
+        self._failing: tuple[object, tuple[int, ...], frozenset[str]] | None = None
 
     def untried(self, states: Table[str, Any], most: int) -> list[str] | None:
         """Nodes without a failure in exactly this state, by name; None if they are more than `most`.
@@ -36,6 +37,27 @@ class FailedFits:
                     return None
         self._states, self._changes, self._left = states, states.changes, left
         return left
+
+    def unchanged(self, ground: object, *logs: ChangeLog[str]) -> frozenset[str]:
+        """Nodes where all failures hold without a comparison: those of `note_failing`, without changes since.
+
+        Parameters
+        ----------
+        ground
+            What else the failures follow from. If it differs, no node is returned.
+        logs
+            Changes of the nodes; all nodes may have changed where a log does not know.
+        """
+        if self._failing is None or self._failing[0] != ground:
+            return frozenset()
+        changes = [log.since(count) for log, count in zip(logs, self._failing[1], strict=True)]
+        if None in changes:
+            return frozenset()
+        return self._failing[2].difference(*(each for each in changes if each))
+
+    def note_failing(self, nodes: Iterable[str], ground: object, *logs: ChangeLog[str]) -> None:
+        """Remember nodes with failures, for `unchanged`."""
+        self._failing = (ground, tuple(log.count for log in logs), frozenset(nodes))
 
     def has_failed(self, node: str, inputs: object) -> bool:
         """Whether the pod did not fit on a node with equal inputs; never with None."""
@@ -65,3 +87,4 @@ class FailedFits:
     def forget(self, node: str) -> None:
         """Forget a failure, for example of a deleted node."""
         self._inputs.pop(node, None)
+        self._failing = None

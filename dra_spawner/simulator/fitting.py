@@ -157,6 +157,15 @@ class Fitting:
             return None
         return self._state.nodes.get(node_name), devices
 
+    def number_of_claims(self) -> int | None:
+        """The number of equal unallocated claims; None if tokens depend on more than that."""
+        if self._extended or self.general is not None or self._has_allocated or any(self._state.nominated):
+            return None
+        try:
+            return self._state.devices.number_of(self._unallocated) if self._unallocated else 0
+        except AllocationError:
+            return None
+
     @cached_property
     def _device_token(self) -> Callable[[str], object]:
         return self._state.devices.tokens(self._unallocated)

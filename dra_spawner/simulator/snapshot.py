@@ -39,7 +39,7 @@ class Snapshot(ForkableCluster):
         explain
             Whether to say in numbers what devices lack; costs about as much as a second search for devices.
         """
-        return self._fitting(pod).answers(explain)
+        return self.fitting(pod).answers(explain)
 
     def general_problem(self, pod: Pod) -> str:
         """Reason that rules out all nodes at once, such as a missing claim; empty if there is none.
@@ -49,14 +49,14 @@ class Snapshot(ForkableCluster):
         Undecided
             If it is not known which nodes the pod may run on.
         """
-        verdict = self._fitting(pod).general
+        verdict = self.fitting(pod).general
         if verdict is not None and verdict.code is FitCode.UNDECIDABLE:
             raise Undecided(verdict)
         return "; ".join(verdict.reasons) if verdict is not None else ""
 
     def fits_on(self, pod: Pod, node_name: str, *, explain: bool = True) -> NodeAnswer:
         """Whether a pod fits on one node, with the allocations of its claims."""
-        return self._fitting(pod).answer(node_name, explain)
+        return self.fitting(pod).answer(node_name, explain)
 
     def first_fitting(self, pod: Pod, in_order: Callable[[Iterable[str]], Iterable[str]]) -> str:
         """The first node where a pod fits, in the caller's order; empty if there is none.
@@ -66,7 +66,7 @@ class Snapshot(ForkableCluster):
         in_order
             Sorts names of nodes; it gets only nodes that have the devices.
         """
-        fitting = self._fitting(pod)
+        fitting = self.fitting(pod)
         for name in in_order(fitting.candidates()):
             answer = fitting.answer(name)
             if answer.fits:
@@ -83,7 +83,7 @@ class Snapshot(ForkableCluster):
         NodeAnswer
             Whether the pod fits. If not, nothing has changed.
         """
-        return self._schedule(self._fitting(pod), node_name)
+        return self._schedule(self.fitting(pod), node_name)
 
     def place(self, pod: Pod, choose: Callable[[Sequence[str]], str] | None = None) -> str | PodFit:
         """Place a pod on any node where it fits; as with kube-scheduler, its nominated node is tried first.
@@ -99,7 +99,7 @@ class Snapshot(ForkableCluster):
         str or PodFit
             Name of the node; or why the pod fits nowhere.
         """
-        fitting = self._fitting(pod)
+        fitting = self.fitting(pod)
         names: Iterable[str] = fitting.candidates()
         if choose is not None:
             fit = fitting.answers()
@@ -134,7 +134,7 @@ class Snapshot(ForkableCluster):
         Undecided
             If it is not known whether the devices of a node fit.
         """
-        fitting = self._fitting(pod)
+        fitting = self.fitting(pod)
         if pod.nominated_node_name and self._schedule(fitting, pod.nominated_node_name).fits:
             return pod.nominated_node_name
 
@@ -158,15 +158,8 @@ class Snapshot(ForkableCluster):
                 break
         return ""
 
-    def tokens(self, pod: Pod) -> Callable[[str], object]:
-        """:meth:`Fitting.token <dra_spawner.simulator.fitting.Fitting.token>`, for the present objects."""
-        return self._fitting(pod).token
-
-    def has_claims_at(self, pod: Pod) -> Callable[[str], bool]:
-        """:meth:`~dra_spawner.simulator.fitting.Fitting.has_claims_at`, for the present objects."""
-        return self._fitting(pod).has_claims_at
-
-    def _fitting(self, pod: Pod) -> Fitting:
+    def fitting(self, pod: Pod) -> Fitting:
+        """Compares a pod with the nodes, until the next change."""
         return Fitting(pod, self._state)
 
     def _schedule(self, fitting: Fitting, node_name: str) -> NodeAnswer:

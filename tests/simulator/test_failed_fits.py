@@ -6,7 +6,7 @@ import pytest
 
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.model.journal import Journal
-from dra_spawner.simulator.model.table import Table
+from dra_spawner.simulator.model.table import ChangeLog, Table
 
 
 class Attempts:
@@ -78,6 +78,25 @@ def test_nodes_in_another_state_are_untried() -> None:
     states.discard("a")
     states.put("d", object())
     assert untried() == untried() == ["d"]
+
+
+def test_failures_on_nodes_without_changes_are_not_compared() -> None:
+    memo, nodes, devices = FailedFits(), ChangeLog[str](), ChangeLog[str]()
+    assert memo.unchanged("claims", nodes, devices) == set()
+    memo.note_failing("abc", "claims", nodes, devices)
+    assert memo.unchanged("claims", nodes, devices) == {"a", "b", "c"}
+    assert memo.unchanged("other claims", nodes, devices) == set()
+    nodes.note("a")
+    devices.note("x")
+    assert memo.unchanged("claims", nodes, devices) == {"b", "c"}
+    devices.note_all()
+    nodes.note("b")
+    assert memo.unchanged("claims", nodes, devices) == set()
+    memo.note_failing("abc", "claims", nodes, devices)
+    devices.note("b")
+    assert memo.unchanged("claims", nodes, devices) == {"a", "c"}
+    memo.forget("a")
+    assert memo.unchanged("claims", nodes, devices) == set()
 
 
 def test_an_attempt_that_raises_is_no_failure() -> None:

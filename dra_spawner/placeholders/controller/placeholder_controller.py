@@ -6,12 +6,11 @@ import asyncio
 import logging
 import secrets
 import socket
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.decision_log import DecisionLog
@@ -41,9 +40,8 @@ from dra_spawner.placeholders.controller.sources.settings import ControllerSetti
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.sources.target_source import ConfiguredTargets, ProfileGroup, TargetSource
 from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
-from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
+from dra_spawner.placeholders.controller.views import Views
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
-from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeholder, View
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.decisions.orders import RefusedOrder, ordered_placeholder
@@ -58,9 +56,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 __all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
 
 log = logging.getLogger(__name__)
-
-#: Age in seconds of a view that was never complete.
-_NEVER: Final = 10.0**6
 
 
 class UnknownShape(Exception):
@@ -106,8 +101,7 @@ class PlaceholderController:
         self._api = api
         self._decisions = decisions
         self._times = times or ReconcilerTimes()
-        self._found_out = ClusterIndex()
-        self._searches = SearchLedger(time.thread_time)
+        self._views = Views(watch, self.now)
         self._reconciler: Reconciler | None = None
         self._reservations: Reservations | None = None
         self._index = WantedPolicies(settings)
@@ -212,17 +206,7 @@ class PlaceholderController:
         """The view; with this process's expectations while it leads."""
         if self._reconciler is not None:
             return self._reconciler.view()
-        stale = min(self.watch.staleness_seconds(), _NEVER)
-        return View(
-            self.watch.snapshot,
-            self.now(),
-            namespaces=self.server_namespaces.present,
-            stale=timedelta(seconds=stale),
-            knowledge=self.watch.knowledge(),
-            index=self._found_out,
-            scheduler_message=self.watch.scheduler_message,
-            searches=self._searches,
-        )
+        return self._views.view(self.server_namespaces.present)
 
     async def lead(self, may_act: Callable[[], None]) -> None:
         """Manage placeholders until cancelled.

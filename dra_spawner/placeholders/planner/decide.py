@@ -140,4 +140,5 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     round_ = Round(view, policy, planner_state)
     for part in DECISIONS:
         round_.decide(part)
+    view.snapshot.limit_searches(view.searches)
     return Decisions(round_.actions, round_.pending, round_.state, denied=round_.denied, limited=round_.limited)

@@ -124,6 +124,8 @@ class Round:
     ----------
     state
         Planner state for the next round, as far as it is decided.
+    searches
+        Limits of searches in this round.
     busyness
         Of the view's nodes.
     pending
@@ -139,7 +141,10 @@ class Round:
     def __init__(self, view: View, policy: Policy, before: PlannerState) -> None:
         self.view: Final = view
         self.policy: Final = policy
-        self.state = before.not_after(view.now)
+        self.searches: Final = before.searches.copy()
+        self.searches.begin(view.now)
+        view.snapshot.limit_searches(self.searches)
+        self.state = replace(before.not_after(view.now), searches=self.searches)
         self.busyness: Final = NodesBusyness(view)
         self.pending: tuple[PendingUser, ...] = ()
         self.denied: dict[ObjectKey, Hold] = {}
@@ -149,7 +154,7 @@ class Round:
 
     def decide(self, part: Iterable[Decision]) -> None:
         """Take decisions one after the other, with a search budget for them together."""
-        self.view.searches.begin_part()
+        self.searches.begin_part()
         for decision in part:
             self._actions[decision] = tuple(decision(self))
 

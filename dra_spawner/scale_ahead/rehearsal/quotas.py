@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.placeholders.planner.amounts.remaining_quotas import needed_amounts
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.decisions.quota_preemption import needed_amounts
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 
 __all__ = ["QuotaCapacity", "quota_capacity", "unchecked_resources"]

@@ -76,6 +76,11 @@ class CachedVerdicts:
         self._answers.clear()
         self._found.clear()
 
+    def check(self, shape: ClaimShape) -> None:
+        """SearchStopped if nothing may be searched for this shape."""
+        if self.limits is not None:
+            self.limits.check(shape.id)
+
     def _found_for(self, shape: ClaimShape) -> _ShapeVerdicts:
         """Verdicts for the shape in the current partition.
 
@@ -84,8 +89,7 @@ class CachedVerdicts:
         SearchStopped
             If nothing may be searched for this shape; checked first, as partitioning the nodes takes time, too.
         """
-        if self.limits is not None:
-            self.limits.check(shape.id)
+        self.check(shape)
         partition = self._partitions.of(shape)
         found = self._found.get(shape.id)
         if found is None or found.partition is not partition:

@@ -30,7 +30,7 @@ from dra_spawner.simulator.devices.pool_views import Concerned, PoolViews
 from dra_spawner.simulator.devices.search_limits import SearchLimits
 from dra_spawner.simulator.devices.verdicts import DeviceQuestion, Verdict, VerdictGroup, Verdicts
 from dra_spawner.simulator.model.journal import Journal
-from dra_spawner.simulator.model.table import Table
+from dra_spawner.simulator.model.table import ChangeLog, Table
 
 __all__ = ["DeviceState", "Verdict", "VerdictGroup", "Verdicts"]
 
@@ -196,6 +196,25 @@ class DeviceState:
             return tuple(self._nodes)
         return tuple(sorted(self._verdicts.failing_nodes(shape), key=self._ranks.__getitem__))
 
+    @property
+    def changes(self) -> ChangeLog[str]:
+        """Nodes where verdicts may have changed."""
+        return self._partitions.changes
+
+    def number_of(self, claims: Sequence[ResourceClaim]) -> int:
+        """The number of equal claims, until a class changes.
+
+        Raises
+        ------
+        AllocationError
+            When the claims cannot be allocated whatever the nodes are.
+        SearchStopped
+            If nothing may be searched for these claims.
+        """
+        shape = self._shapes.shape(claims, self._classes)
+        self._verdicts.check(shape)
+        return shape.id
+
     def tokens(self, claims: Sequence[ResourceClaim]) -> Callable[[str], Hashable]:
         """By node: a value that equals an earlier one only if `allocate` has the same answer for these claims there.
 
@@ -313,6 +332,7 @@ class DeviceState:
         self._note_pools(self._pools.remove(name)[1])
 
     def _set_class(self, name: str, item: DeviceClass | None) -> None:
+        self._partitions.changes.note_all()
         self._shapes.clear()
         self._verdicts.forget_shapes()
         if item is None:

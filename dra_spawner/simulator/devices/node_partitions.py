@@ -10,6 +10,7 @@ from dra_spawner.simulator.devices.caching import CacheSizes
 from dra_spawner.simulator.devices.claim_shapes import ClaimShape
 from dra_spawner.simulator.devices.node_classes import NodeClass, NodeClasses
 from dra_spawner.simulator.devices.pool_views import Concerned, NodeView, PoolViews
+from dra_spawner.simulator.model.table import ChangeLog
 
 __all__ = ["NodePartitions"]
 
@@ -30,6 +31,8 @@ class NodePartitions:
     ----------
     common_change
         Number of the last change of the use of any device that several nodes see.
+    changes
+        Nodes whose devices, or their use, have changed; reverts count, too.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class NodePartitions:
         self._sizes = sizes
         self._partitions: dict[frozenset[str] | None, NodeClasses] = {}
         self.common_change = 0
+        self.changes = ChangeLog[str]()
 
     def view(self, name: str) -> NodeView:
         """The pools that a node sees. Raises KeyError if the node does not exist."""
@@ -84,28 +88,30 @@ class NodePartitions:
 
     def note_use(self, held: Iterable[AllocatedDevice]) -> None:
         """Note that these devices, or shares of them, were allocated or freed."""
-        if not self._partitions:
-            # There is no verdict yet that this could change.
-            return
         for item in held:
             if item.admin_access:
                 continue
             owner = self._pools.owner(item.id)
             if owner:
-                for partition in self._partitions.values():
-                    partition.mark_stale(owner)
+                self._mark_stale(owner)
             elif owner is not None:
                 self.common_change += 1
+                self.changes.note_all()
+
+    def _mark_stale(self, name: str) -> None:
+        self.changes.note(name)
+        for partition in self._partitions.values():
+            partition.mark_stale(name)
 
     def note_node(self, name: str) -> None:
         """Note that a node was added, removed or replaced."""
         self._views.pop(name, None)
-        for partition in self._partitions.values():
-            partition.mark_stale(name)
+        self._mark_stale(name)
 
     def note_pools(self, concerned: Concerned) -> None:
         """Note that these nodes see other pools now; None means all nodes."""
         # Allocations of a common pool may begin to count now.
         self.common_change += 1
+        self.changes.note_all()
         for name in self._nodes if concerned is None else concerned:
             self.note_node(name)

@@ -10,13 +10,44 @@ from typing import Final, Generic, TypeVar
 
 from dra_spawner.simulator.model.journal import Journal
 
-__all__ = ["MAX_REMEMBERED", "Groups", "Table"]
+__all__ = ["MAX_REMEMBERED", "ChangeLog", "Groups", "Table"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 MAX_REMEMBERED: Final = 10_000
 """Maximum of changes whose keys are known."""
+
+
+class ChangeLog(Generic[K]):
+    """The keys of the latest changes.
+
+    Attributes
+    ----------
+    count
+        Number of changes so far.
+    """
+
+    __slots__ = ("_latest", "count")
+
+    def __init__(self) -> None:
+        self._latest: deque[K] = deque(maxlen=MAX_REMEMBERED)
+        self.count = 0
+
+    def note(self, key: K) -> None:
+        """Note a change of one key."""
+        self.count += 1
+        self._latest.append(key)
+
+    def note_all(self) -> None:
+        """Note a change that may concern any key."""
+        self.count += 1
+        self._latest.clear()
+
+    def since(self, count: int) -> dict[K, None] | None:
+        """Keys that have changed since `count` had this value; None if that is not known."""
+        more = self.count - count
+        return dict.fromkeys(islice(reversed(self._latest), more)) if more <= len(self._latest) else None
 
 
 class Table(Mapping[K, V], Generic[K, V]):
@@ -26,24 +57,25 @@ class Table(Mapping[K, V], Generic[K, V]):
 
     Attributes
     ----------
-    changes
-        Number of times that an item was put or removed; reverts count, too.
+    log
+        Keys of items that were put or removed; reverts count, too.
     """
 
-    __slots__ = ("_items", "_journal", "_latest", "changes")
+    __slots__ = ("_items", "_journal", "log")
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._items: dict[K, V] = {}
-        self._latest: deque[K] = deque(maxlen=MAX_REMEMBERED)
-        self.changes = 0
+        self.log = ChangeLog[K]()
+
+    @property
+    def changes(self) -> int:
+        """Number of times that an item was put or removed."""
+        return self.log.count
 
     def changed_since(self, changes: int) -> dict[K, None] | None:
         """Keys whose items may have changed since `changes` had this value; None if that is not known."""
-        count = self.changes - changes
-        if count > len(self._latest):
-            return None
-        return dict.fromkeys(islice(reversed(self._latest), count))
+        return self.log.since(changes)
 
     def __getitem__(self, key: K) -> V:
         return self._items[key]
@@ -85,15 +117,11 @@ class Table(Mapping[K, V], Generic[K, V]):
 
     def _set(self, key: K, value: V) -> None:
         self._items[key] = value
-        self._note(key)
+        self.log.note(key)
 
     def _drop(self, key: K) -> None:
         del self._items[key]
-        self._note(key)
-
-    def _note(self, key: K) -> None:
-        self.changes += 1
-        self._latest.append(key)
+        self.log.note(key)
 
 
 class Groups(Generic[K, V]):

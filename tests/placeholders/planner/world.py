@@ -94,7 +94,6 @@ class HubService:
         )
         self.planner_state = PlannerState.fresh(cluster.now)
         self.index = ClusterIndex()
-        self.searches = SearchLedger()
         self.log: list[tuple[datetime, Action]] = []
         self._last: Decisions | None = None
         self.pending_records: set[ObjectKey] = set()
@@ -137,8 +136,12 @@ class HubService:
             quotas=self.quotas(),
             knows_quotas=self.knows_quotas,
             awaited=self.awaited,
-            searches=self.searches,
         )
+
+    @property
+    def searches(self) -> SearchLedger:
+        """Costs of the searches of its rounds."""
+        return self.planner_state.searches
 
     def decisions(self) -> Decisions:
         """Decide one round, without carrying it out."""

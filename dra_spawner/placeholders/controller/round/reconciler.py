@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
@@ -24,6 +24,7 @@ from dra_spawner.placeholders.controller.round.executor import ActionExecutor, P
 from dra_spawner.placeholders.controller.round.expectations import Expectation, Expectations
 from dra_spawner.placeholders.controller.round.forced_ends import ForcedEnds
 from dra_spawner.placeholders.controller.round.pending_shapes import PendingShapes
+from dra_spawner.placeholders.controller.views import Views
 from dra_spawner.placeholders.lifecycle import RESERVATION, ReservationEvent, ReservationState, following
 from dra_spawner.placeholders.planner.actions import (
     Action,
@@ -39,7 +40,7 @@ from dra_spawner.placeholders.planner.actions import (
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.answers.placement import group_alike_nodes
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
+from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.cluster.undecided import Unknown
 from dra_spawner.placeholders.planner.cluster.view import View
@@ -132,8 +133,7 @@ class Reconciler:
     """The last decisions."""
     expectations: Expectations = field(default_factory=Expectations)
     """Unseen changes of rounds and reservations."""
-    _index: ClusterIndex = field(default_factory=ClusterIndex)
-    _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.thread_time))
+    views: Views = field(init=False)
     _undecided: frozenset[ObjectKey] = frozenset()
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _changes: int = 0
@@ -149,11 +149,15 @@ class Reconciler:
     _denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.planner_state = PlannerState.fresh(self.now())
+        self.views = Views(self.watch, self.now)
+        self.planner_state = self._fresh_state()
         self.backoff = Backoff(self.times.first_refusal, self.times.longest_refusal, self.times.pause)
         trusts_servers = self.trusts_servers and Namespaces.of(self.namespaces).servers is not None
         self._pending_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
         self._forced_ends = ForcedEnds(self.watch, self.policy, Namespaces.of(self.namespaces))
+
+    def _fresh_state(self) -> PlannerState:
+        return PlannerState.fresh(self.now(), SearchLedger(time.thread_time))
 
     @property
     def changes(self) -> int:
@@ -181,7 +185,7 @@ class Reconciler:
         """Decide and act until cancelled."""
         await self.watch.wait_synced()
         # Begin with an empty budget, as the leader before this one may have spent it.
-        self.planner_state = PlannerState.fresh(self.now())
+        self.planner_state = self._fresh_state()
         end = self.watch.on_change(self._note)
         self.is_running = True
         try:
@@ -289,32 +293,7 @@ class Reconciler:
 
     def view(self) -> View:
         """The present view, with expectations."""
-        now = self.now()
-        self.expectations.forget_ended_reservations(now)
-        self.expectations.forget_awaited(now, self.watch.snapshot.pods)
-        stale = min(self.watch.staleness_seconds(), 10.0**6)
-        return View(
-            self.watch.snapshot,
-            now,
-            namespaces=self.namespaces,
-            stale=timedelta(seconds=stale),
-            knowledge=self.watch.knowledge(),
-            problem=self.backoff.api_problem,
-            index=self._index,
-            reserved=self.expectations.reserved,
-            ending=self.expectations.deleting,
-            scheduler_message=self.watch.scheduler_message,
-            version_of=self._version_of,
-            no_scale_up=self.cluster_limits.no_scale_up if self.cluster_limits is not None else lambda pod: "",
-            quotas=self.cluster_limits.quotas if self.cluster_limits is not None else (),
-            knows_quotas=self.cluster_limits is not None and self.cluster_limits.are_followed,
-            awaited=self.expectations.awaited.values(),
-            searches=self._searches,
-        )
-
-    def _version_of(self, kind: Kind, key: ObjectKey) -> str:
-        seen = self.watch.observed(kind, key)
-        return seen.resource_version if seen is not None else ""
+        return self.views.view(self.namespaces, self.expectations, self.backoff.api_problem, self.cluster_limits)
 
     def _note(self, change: Change) -> None:
         if not change.decides:

@@ -277,8 +277,8 @@ def _of_present(view: View, uids: frozenset[str]) -> frozenset[str]:
 
 def _excuses(view: View, used: frozenset[str]) -> list[str]:
     """Uids of servers for which kube-scheduler may just have preempted a placeholder."""
-    young = (pod for pod in view.users.values() if timedelta(0) <= age(pod.created, view.now) < _PREEMPTS_WITHIN)
-    return [pod.uid for pod in young if pod.uid not in used]
+    young = view.users_younger_than(_PREEMPTS_WITHIN)
+    return [pod.uid for pod in young if pod.uid not in used and age(pod.created, view.now) >= timedelta(0)]
 
 
 def _shape(pod: Pod) -> str:

@@ -12,6 +12,7 @@ from dra_spawner.placeholders.planner.amounts.preemption_backoff import PendingR
 from dra_spawner.placeholders.planner.amounts.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.cluster.cluster_index import Moment
 from dra_spawner.placeholders.planner.cluster.freed_nodes import FreedNodes
+from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
 
 
@@ -149,6 +150,8 @@ class PlannerState:
         By shape: since when limits of all hubs have had capacity that other hubs may use first.
     drain_tried, drain_last
         Time of the last search for a node to drain, and the last node that was tried.
+    searches
+        Costs of searches for devices so far. A round has a copy of its own.
     """
 
     tokens: Tokens
@@ -171,6 +174,7 @@ class PlannerState:
     capacity_since: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
+    searches: SearchLedger = field(default_factory=SearchLedger, compare=False)
 
     def not_after(self, now: datetime) -> PlannerState:
         """The same without future times, after the clock was set back."""
@@ -203,6 +207,6 @@ class PlannerState:
         return replace(self, creations=self.creations.resumed(shape), scale_up_caps=self.scale_up_caps.without(shape))
 
     @classmethod
-    def fresh(cls, now: datetime) -> PlannerState:
+    def fresh(cls, now: datetime, searches: SearchLedger | None = None) -> PlannerState:
         """The state of a service that just started."""
-        return cls(Tokens(0.0, now))
+        return cls(Tokens(0.0, now), searches=searches or SearchLedger())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -79,6 +80,13 @@ class SearchLedger:
         self._long_ones: dict[int, tuple[datetime, int]] = {}
         self._debts: dict[str, float] = {}
         self._halved = _LONG_AGO
+
+    def copy(self) -> SearchLedger:
+        """A ledger of its own with the same records."""
+        found = copy(self)
+        found._resting, found._long_ones = dict(self._resting), dict(self._long_ones)
+        found._debts = dict(self._debts)
+        return found
 
     def begin(self, now: datetime) -> None:
         """Begin a round."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
 
@@ -143,7 +143,7 @@ class View:
     problem
         Why the snapshot cannot be trusted (the API fails); empty if it can.
     searches
-        Limits of searches for devices. Beyond them SearchStopped is raised: neither yes nor no.
+        Limits of searches for devices, outside of rounds. Beyond them SearchStopped is raised: neither yes nor no.
     """
 
     def __init__(
@@ -267,6 +267,14 @@ class View:
     def servers_of(self, shape: str) -> int:
         """The number of servers whose label names a shape, and of those for which its placeholders are reserved."""
         return self._users_of_shape.get(shape, 0) + len(self._reserved_for_others.get(shape, ()))
+
+    def users_younger_than(self, limit: timedelta) -> Iterator[Pod]:
+        """Users' servers younger than a limit or of unknown age."""
+        since = (self.now - limit - timedelta(seconds=1)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for pod in self.users.values():
+            # Stamps of API servers sort like times, which take longer to compare.
+            if (pod.created >= since or not pod.created.endswith("Z")) and age(pod.created, self.now) < limit:
+                yield pod
 
     def count_servers(self) -> tuple[Counter[str], Counter[str]]:
         """Users' servers with a node, and without one, by the shape in their label; empty for one without a shape."""

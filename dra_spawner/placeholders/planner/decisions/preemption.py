@@ -68,8 +68,8 @@ def decide_preemptions(round_: Round) -> list[Action]:
     backoff = PreemptionBackoff(view, round_.policy.grace, round_.state.pending_records)
     with view.snapshot.trial():
         preemptions = _Preemptions(view, round_.policy, round_.busyness, backoff)
-        for pod in view.searches.in_turn(view.pending_users):
-            with view.searches.charged_to(pod):
+        for pod in round_.searches.in_turn(view.pending_users):
+            with round_.searches.charged_to(pod):
                 preemptions.try_to_look_at(pod)
     round_.pending = tuple(preemptions.pending)
     round_.remember(pending_records=backoff.pending_records)
@@ -343,34 +343,40 @@ def find_preemption(
     """
     if failed_fits is None or not _has_own_claims(pod):
         failed_fits = FailedFits()
+    placeholders, fitting = tuple(placeholders), snapshot.fitting(pod)
+    claims, logs = fitting.number_of_claims(), (snapshot.state.nodes.log, snapshot.state.devices.changes)
+    failing = set(failed_fits.unchanged((claims, placeholders), *logs)) if claims is not None else set()
     by_node: dict[str, list[Placeholder]] = {}
     for placeholder in placeholders:
         by_node.setdefault(placeholder.node, []).append(placeholder)
-    # Nodes without its claims need no try.
-    has_claims_at = snapshot.has_claims_at(pod)
-    token_of = snapshot.tokens(pod)
     best: tuple[tuple[int, Fraction, int, str], Preemption] | None = None
-    for name in sorted(by_node):
+    for name in sorted(by_node.keys() - failing):
         state, held = snapshot.nodes.get(name), by_node[name]
-        if state is None or not has_claims_at(name):
+        # Nodes without its claims need no try.
+        if state is None or not fitting.has_claims_at(name):
             continue
-        token = token_of(name)
+        token = fitting.token(name)
         inputs = (token, held) if token is not None else None
         if failed_fits.has_failed(name, inputs):
+            failing.add(name)
             continue
         if is_drained(state) or not allows(state, pod):
             failed_fits.note(name, inputs)
+            failing.add(name)
             continue
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # the minimum; only a busier node would be better
         fewest = _fewest(snapshot, pod, name, held)
         if fewest is None:
             failed_fits.note(name, inputs)
+            failing.add(name)
             continue
         figure, users = busyness.of(name).rank
         order = (len(fewest), -figure, -users, name)
         if best is None or order < best[0]:
             best = (order, Preemption(name, fewest))
+    if claims is not None:
+        failed_fits.note_failing(failing, (claims, placeholders), *logs)
     return best[1] if best is not None else None
 
 

@@ -49,8 +49,8 @@ def decide_preemptions_for_others(round_: Round) -> list[DeletePlaceholder]:
     if not free or not due:
         return []
     with view.snapshot.trial():
-        for pod in view.searches.in_turn(due):
-            with view.searches.charged_to(pod):
+        for pod in round_.searches.in_turn(due):
+            with round_.searches.charged_to(pod):
                 found = _preemption(view, pod, free, round_.busyness)
             if found is not None:
                 times = records[pod.uid].times if pod.uid in records else 0

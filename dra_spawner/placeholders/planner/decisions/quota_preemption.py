@@ -1,4 +1,4 @@
-"""Preempt placeholders where a ResourceQuota has no capacity for users' servers.
+"""ResourceQuotas in a round: what they have left for placeholders, and preemption where they lack it for servers.
 
 A quota may be lowered below what exists, and users may fill it. The API server then refuses users' pods and their
 claims, so no pending pod shows the shortage. Therefore capacity for one more server is freed before the server comes,
@@ -17,18 +17,30 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
+from dra_spawner.placeholders.planner.amounts.limit_usage import claim_of_extended_resources
 from dra_spawner.placeholders.planner.amounts.planner_state import EndedPlaceholder
-from dra_spawner.placeholders.planner.amounts.remaining_quotas import QuotaNeeds, UnservedServer
-from dra_spawner.placeholders.planner.cluster.quotas import Amounts, Quota
+from dra_spawner.placeholders.planner.cluster.quotas import (
+    Amounts,
+    Quota,
+    claim_amounts,
+    most_of,
+    pod_amounts,
+    summed,
+    without_requests,
+)
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age, newest_first
 from dra_spawner.placeholders.planner.round import Round
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.targets.placeholder_objects import requests_of
 from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["decide_quota_preemption", "remember_ended"]
+__all__ = ["RemainingQuotas", "decide_quota_preemption", "needed_amounts", "remember_ended"]
 
-#: Time until a quota shows that an object is gone.
+_NAMESPACE: Final = "default"
+#: Time until a quota counts a new object, or shows that one is gone.
 _UNCOUNTED: Final = timedelta(seconds=3)
 #: Time in which a server's pod and claims have to come. After it, the quota counts as the reason why they do not.
 _LATE: Final = timedelta(seconds=3)
@@ -36,6 +48,167 @@ _LATE: Final = timedelta(seconds=3)
 _SHORT_HANDOVER: Final = timedelta(minutes=1)
 
 _FIRST: Final = (PlaceholderState.PENDING, PlaceholderState.STARTING, PlaceholderState.WARM)
+
+
+@dataclass(frozen=True, slots=True)
+class _UnservedServer:
+    """A server whose pod or whose claims do not exist yet.
+
+    Attributes
+    ----------
+    since
+        Time since it was about to start.
+    amounts
+        What is to be created for it, by quota.
+    what
+        The missing part, for people.
+    """
+
+    pod: ObjectKey
+    since: timedelta
+    amounts: list[Amounts]
+    what: str
+
+
+class _QuotaNeeds:
+    """What placeholders and servers count for each quota of a view; the lists are in the order of the quotas."""
+
+    def __init__(self, view: View, policy: Policy) -> None:
+        self._view = view
+        self._shapes = policy.shapes
+        self._pending = {shape for pod in view.pending_users if (shape := view.shape_of(pod)) in policy.shapes}
+        self._memo = view.index.of_devices
+        self._memo.classes_are(view.snapshot.classes)
+        self._amounts: dict[tuple[str, bool, bool, bool], list[Amounts]] = {}
+        self._for_servers: dict[str, list[Amounts]] = {}
+
+    def of_placeholder(self, shape: str) -> list[Amounts]:
+        """Of a placeholder and its claims."""
+        return self._of(self._shapes[shape], for_server=False)
+
+    def of_pod(self, shape: str) -> list[Amounts]:
+        """Of a placeholder whose claims a server has."""
+        return self._of(self._shapes[shape], for_server=False, with_claims=False)
+
+    def of_server(self, shape: str) -> list[Amounts]:
+        """Of a server with claims of its own."""
+        return self._of(self._shapes[shape], for_server=True)
+
+    def of_unserved(self) -> Iterator[_UnservedServer]:
+        """Servers that exist in part, the API server's refusals by a quota being one reason."""
+        view = self._view
+        for each in view.awaited:
+            amounts = self._of(each.shape, for_server=True, with_claims=not each.has_claims)
+            yield _UnservedServer(each.pod, view.now - each.since, amounts, f"{each.pod}, which is about to start")
+        for pod in view.pending_users:
+            if _lacks_claims(view, pod) and (shape := self._shapes.get(view.shape_of(pod))) is not None:
+                key = ObjectKey.of(pod)
+                claims = self._of(shape, for_server=True, with_pod=False)
+                yield _UnservedServer(key, age(pod.created, view.now), claims, f"the claims of {key}")
+
+    def _of(self, shape: Shape, *, for_server: bool, with_pod: bool = True, with_claims: bool = True) -> list[Amounts]:
+        def of_quota(quota: Quota) -> Amounts:
+            rules = (quota.for_placeholders, quota.for_servers, quota.for_claims, quota.best_effort)
+            return self._memo.of(
+                ("quota", shape.id, for_server, with_pod, with_claims, *rules),
+                lambda: needed_amounts(
+                    shape, self._view, quota, for_server=for_server, with_pod=with_pod, with_claims=with_claims
+                ),
+            )
+
+        key = (shape.id, for_server, with_pod, with_claims)
+        if key not in self._amounts:
+            self._amounts[key] = [of_quota(each) for each in self._view.quotas]
+        return self._amounts[key]
+
+    def left_for_servers(self, shape: str) -> list[Amounts]:
+        """What placeholders of a shape leave: one more server of the shape, and one of each shape with pending servers.
+
+        A server exists beside its placeholder during a handover.
+        """
+        if shape not in self._for_servers:
+            servers = [self.of_server(each) for each in {*self._pending, shape}]
+            self._for_servers[shape] = [summed(amounts) for amounts in zip(*servers, strict=True)]
+        return self._for_servers[shape]
+
+
+class RemainingQuotas:
+    """What the quotas have left, before and while placeholders are granted.
+
+    A placeholder for a target leaves what placeholders of all shapes leave (`_QuotaNeeds.left_for_servers`), and what
+    servers lack that are about to start. A placeholder for a pending pod leaves only the latter.
+    """
+
+    def __init__(self, view: View, policy: Policy) -> None:
+        self._view = view
+        self._shapes = policy.shapes
+        self._needs = _QuotaNeeds(view, policy)
+        self._quotas = list(view.quotas)
+        self._present = {each.shape for each in view.placeholders.values() if each.shape in policy.shapes}
+        unserved = [each.amounts for each in self._needs.of_unserved()]
+        self._unserved = [summed(each[index] for each in unserved) for index in range(len(self._quotas))]
+        young = [each.pod for each in view.placeholders.values() if age(each.pod.created, view.now) < _UNCOUNTED]
+        for pod in (*young, *view.users_younger_than(_UNCOUNTED)):
+            self._note_uncounted(pod)
+
+    def shortage(self, shape: str, *, for_pending_pod: bool = False) -> str:
+        """The quota that does not admit one more placeholder, as a clause; empty if all do."""
+        for index, quota in enumerate(self._quotas):
+            kept = self._unserved[index]
+            if not for_pending_pod:
+                left_by = (self._needs.left_for_servers(each)[index] for each in {*self._present, shape})
+                kept = most_of((*left_by, kept))
+            found = quota.shortage(self._needs.of_placeholder(shape)[index], kept=kept)
+            if found:
+                return found if for_pending_pod else f"{found}, which leaves capacity for users' servers"
+        return ""
+
+    def take(self, shape: str) -> None:
+        """One more placeholder of a shape exists."""
+        self._present.add(shape)
+        self._use(self._needs.of_placeholder(shape))
+
+    def _note_uncounted(self, pod: Pod) -> None:
+        shape = pod.labels.get(names.SHAPE, "")
+        if shape in self._shapes:
+            is_placeholder = ObjectKey.of(pod) in self._view.placeholders
+            self._use(self._needs.of_placeholder(shape) if is_placeholder else self._needs.of_server(shape))
+
+    def _use(self, amounts: list[Amounts]) -> None:
+        self._quotas = [quota.without(used) for quota, used in zip(self._quotas, amounts, strict=True)]
+
+
+def needed_amounts(
+    shape: Shape, view: View, quota: Quota, *, for_server: bool, with_pod: bool = True, with_claims: bool = True
+) -> Amounts:
+    """What a placeholder or a server of a shape counts for a quota: its pod, its claims, or both.
+
+    Of a server's claims alone, their templates exist already.
+    """
+    parts: list[Amounts] = []
+    requests = requests_of(shape)
+    if with_pod and (quota.for_servers if for_server else quota.for_placeholders) and quota.counts_pods(requests):
+        parts.append(pod_amounts(requests))
+    if with_claims and quota.for_claims and (quota.for_servers or not for_server):
+        classes = view.snapshot.classes
+        pod, claims = simulated_placeholder(shape, _NAMESPACE)
+        parts.append(claim_amounts([each.claim for each in claims], classes, from_templates=for_server and with_pod))
+        generated = claim_of_extended_resources(pod, view)
+        if generated.requests:
+            parts.append(without_requests(claim_amounts([generated], classes)))
+    return summed(parts)
+
+
+def _lacks_claims(view: View, pod: Pod) -> bool:
+    """Whether claims of its templates do not exist yet."""
+    wanted = sum(each.template is not None and each.claim is None and each.is_needed for each in pod.claims)
+    if not wanted:
+        return False
+    # A claim may be there before the pod's status names it.
+    snapshot = view.snapshot
+    made = [snapshot.claims[key] for key in snapshot.state.generated_claims[ObjectKey.of(pod)]]
+    named = sum(each.template is not None and each.claim is not None for each in pod.claims)
+    return sum(each.belongs_to(pod) for each in made) < wanted + named
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +240,7 @@ def _victims(round_: Round) -> list[DeletePlaceholder]:
     if not view.quotas or not view.knows_quotas or view.unknown_kinds:
         return []
     candidates = _candidates(view, policy, round_.servers.needing_node, round_.ending)
-    needs = QuotaNeeds(view, policy)
+    needs = _QuotaNeeds(view, policy)
     preemption = _QuotaPreemption(needs, view.quotas, candidates)
     for each in _ended_placeholders(round_).values():
         if each.shape in policy.shapes:
@@ -114,7 +287,7 @@ _ALWAYS: Final = ""
 class _QuotaPreemption:
     """What the quotas have left, and the victims."""
 
-    def __init__(self, needs: QuotaNeeds, quotas: Sequence[Quota], candidates: Sequence[Placeholder]) -> None:
+    def __init__(self, needs: _QuotaNeeds, quotas: Sequence[Quota], candidates: Sequence[Placeholder]) -> None:
         self._needs = needs
         self._quotas = quotas
         self._candidates = candidates
@@ -133,7 +306,7 @@ class _QuotaPreemption:
             for resource in left:
                 left[resource] += sign * of_quota.get(resource, 0)
 
-    def free_for(self, servers: Iterable[UnservedServer]) -> None:
+    def free_for(self, servers: Iterable[_UnservedServer]) -> None:
         """Free capacity for each of these servers that fits without placeholders."""
         used = []
         for each in servers:

@@ -9,13 +9,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from dra_spawner.placeholders.planner.amounts.remaining_quotas import needed_amounts
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.cluster.quotas import Quota, quota_of
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer
+from dra_spawner.placeholders.planner.decisions.quota_preemption import needed_amounts
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.examples import example_count
