@@ -18,6 +18,8 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.cluster import search_ledger
 from dra_spawner.placeholders.planner.cluster.search_ledger import FIRST_REST, MAX_OF_A_PART, MAX_OF_A_SEARCH
 from dra_spawner.placeholders.planner.cluster.undecided import Unknown
+from dra_spawner.placeholders.planner.decisions.preemption import decide_preemptions
+from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import Inventory
 from dra_spawner.profiles.lint.fit import why_never
@@ -104,6 +106,18 @@ def test_new_pods_are_looked_at_before_expensive_ones() -> None:
     assert world.last is not None
     unknown = {each.pod.name for each in world.last.pending if each.unknown is Unknown.STOPPED}
     assert unknown == {f"mallory-{number}" for number in range(40)}
+
+
+def test_a_question_about_pending_servers_changes_no_later_decision() -> None:
+    world = _world("last impossible", 3)
+    for _ in range(2):
+        round_ = Round(world.view(), world.policy, world.planner_state)
+        round_.decide((decide_preemptions,))
+        assert Unknown.STOPPED in {each.unknown for each in round_.pending}
+        assert round_.searches.spent > 0
+        assert world.searches.spent == 0
+    _decide(world)
+    assert world.searches.spent > 0
 
 
 def test_a_search_is_not_repeated_before_a_while_has_passed() -> None:

@@ -31,12 +31,26 @@ class Compared(World):
         return super().decide()
 
 
-SEEDS = 8
+class ChangingDevices(Chaos):
+    """Drivers publish more or fewer devices, also such that pods hold."""
+
+    def wait(self) -> None:
+        nodes = sorted({item.node_name for item in self.world.snapshot.slices.values() if item.node_name})
+        if nodes and self.random.random() < 0.5:
+            name, memory = self.random.choice(nodes), self.random.choice(("", "40Gi"))
+            if self.random.random() < 0.2:
+                self.world.lose_slice(name)
+            else:
+                self.world.slice(name, self.random.choice((1, 2, 3)), memory)
+        super().wait()
+
+
+SEEDS = 30
 
 
 @pytest.mark.parametrize("seed", range(example_count(SEEDS)))
 def test_decisions_with_the_index_equal_those_without(seed: int) -> None:
-    chaos = Chaos(100 + seed)
+    chaos = ChangingDevices(100 + seed)
     chaos.world.__class__ = Compared
     while chaos.world.now - chaos.begun < timedelta(minutes=15):
         chaos.step()
