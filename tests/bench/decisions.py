@@ -4,9 +4,10 @@ Run ``python -m tests.bench.decisions``. On a real control plane there are 5,000
 servers with shares of them. While the service keeps placeholders and users come and go, events of watches are recorded
 (`tests.bench.recorded_cluster`, some minutes; another process). The recording is followed then: every event comes as a line
 of JSON as an API server sends it; the time is that from this line to what is decided, with every event that makes a
-difference decided on by itself, as if none came together. It is processor time, which other programs disturb little. What was done when it was recorded is done when it was, so the
-same is decided until then; decisions to do nothing are counted separately. Aims: 4 ms at p50, 10 ms at p99. Before that,
-it is asked thirty times at once for a placement without any placeholder: 0.3 s for all of them.
+difference decided on by itself, as if none came together. It is processor time, which other programs disturb little.
+What was done when it was recorded is done when it was, so the same is decided until then; decisions to do nothing are
+counted separately. Aims: 4 ms at p50, 10 ms at p99. Before that, it is asked thirty times at once for a placement
+without any placeholder: 0.3 s for all of them.
 
 With ``--generated`` no control plane is needed: another process makes up the events, larger and of more kinds, and does
 with each decision what a cluster would do.
