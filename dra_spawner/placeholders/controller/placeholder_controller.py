@@ -32,6 +32,7 @@ from dra_spawner.placeholders.controller.round.reconciler import Reconciler, Rec
 from dra_spawner.placeholders.controller.round.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.round.reservations import OnHold, Reservations, ReservedPlacement
 from dra_spawner.placeholders.controller.round.steady_clock import SteadyClock
+from dra_spawner.placeholders.controller.round.views import Views
 from dra_spawner.placeholders.controller.sources.done_orders import forget_done_orders
 from dra_spawner.placeholders.controller.sources.node_ceilings import NodeCeilings
 from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
@@ -40,7 +41,6 @@ from dra_spawner.placeholders.controller.sources.settings import ControllerSetti
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.sources.target_source import ConfiguredTargets, ProfileGroup, TargetSource
 from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
-from dra_spawner.placeholders.controller.views import Views
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeholder, View
 from dra_spawner.placeholders.planner.decide import Decisions

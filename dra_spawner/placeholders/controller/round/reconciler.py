@@ -24,7 +24,7 @@ from dra_spawner.placeholders.controller.round.executor import ActionExecutor, P
 from dra_spawner.placeholders.controller.round.expectations import Expectation, Expectations
 from dra_spawner.placeholders.controller.round.forced_ends import ForcedEnds
 from dra_spawner.placeholders.controller.round.pending_shapes import PendingShapes
-from dra_spawner.placeholders.controller.views import Views
+from dra_spawner.placeholders.controller.round.views import Views
 from dra_spawner.placeholders.lifecycle import RESERVATION, ReservationEvent, ReservationState, following
 from dra_spawner.placeholders.planner.actions import (
     Action,
