@@ -107,6 +107,15 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="time before the begin at which all nodes should be usable (5)",
     )
     command.add_argument(
+        "--mode",
+        choices=("observe", "advise", "act"),
+        default="",
+        help="the service's scale_ahead; with act, a calendar entry is taken to announce the users (not known)",
+    )
+    command.add_argument(
+        "--autoscaler", action="store_true", help="an autoscaler adds nodes for pending pods (not known)"
+    )
+    command.add_argument(
         "--max-placeholders",
         type=_whole,
         metavar="NUMBER",
@@ -153,6 +162,8 @@ def _rehearse(options: argparse.Namespace) -> int:
         lead=options.lead_minutes,
         image_time=options.image_minutes,
         margin=options.margin_minutes,
+        mode=options.mode,
+        has_autoscaler=options.autoscaler,
         max_placeholders=options.max_placeholders,
         history=options.history,
         zone=options.time_zone,

@@ -26,7 +26,9 @@ async def rehearsed(cluster: ClusterUnderTest, line: str) -> Json:
     """The command's answer about the cluster."""
     output, messages = io.StringIO(), io.StringIO()
     kubeconfig = str(cluster.admin_kubeconfig)
-    options = RehearseOptions(line, kubeconfig=kubeconfig, namespace=cluster.namespace, as_json=True)
+    options = RehearseOptions(
+        line, kubeconfig=kubeconfig, namespace=cluster.namespace, mode="act", has_autoscaler=True, as_json=True
+    )
     code = await asyncio.to_thread(run_rehearse, options, io.BytesIO(), output, messages)
     assert code in (0, 1), messages.getvalue()
     found: Json = json.loads(output.getvalue())
@@ -55,7 +57,7 @@ async def test_a_cluster_does_what_was_rehearsed(embedded_cluster: ClusterUnderT
     assert (found["is_possible"], found["on_present_nodes"]) == (True, 2)
     (order,) = found["orders"]
     assert (order["nodes"], order["servers"], order["template_node"]) == (2, 3, "node-a")
-    async with replica(cluster, placeholders={"gpu-whole": {"min": 5, "max": 5}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 5, "max": 5}}, autoscaler=True) as service:
         await service.until_warm(gpu, 2)
         await service.until(lambda: len(service.placeholders()) == 5, "all placeholders")
         pending = [each for each in service.placeholders().values() if each.is_pending]
@@ -97,7 +99,8 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
         await cluster.admin.delete(resource_path("v1", "nodes", None, "node-a"))
         await service.until(lambda: not service.controller.view().snapshot.nodes, "no node")
         found = await by_post(service, LINE)
-        assert (found["is_possible"], found["on_present_nodes"]) == (True, 0), found
+        assert found["verdict"].startswith("Only if 3 nodes of a100 are added by "), "no autoscaler is known"
+        assert found["on_present_nodes"] == 0
         (order,) = found["orders"]
         assert (order["kind"], order["nodes"], order["template_node"]) == ("a100", 3, "node-a")
     async with replica(cluster, **settings) as service:
@@ -110,4 +113,5 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
     async with replica(cluster, **settings, node_kinds=kinds) as service:
         await service.until(lambda: "gpu-whole" in service.controller.published.shapes, "the hub's choices")
         found = await by_post(service, LINE)
-        assert found["verdict"].startswith("Yes, if a node of a100 runs 4 servers: 5 users can start on ")
+        assert found["verdict"].startswith("Only if 2 nodes of a100 are added by ")
+        assert "and a node of a100 runs 4 servers: 5 users can start on " in found["verdict"]

@@ -67,6 +67,10 @@ class RehearseOptions:
     """Lead time of kinds whose lead time is neither described nor recorded."""
     image_time: timedelta = timedelta(0)
     margin: timedelta = RehearsalSettings().margin
+    mode: str = ""
+    """Mode of scale-ahead; empty if it is not known."""
+    has_autoscaler: bool = False
+    """Whether an autoscaler is known."""
     max_placeholders: int | None = None
     history: str = ""
     """URL of the service's database with lead times; empty for none."""
@@ -118,6 +122,13 @@ def _zone(name: str, description: ClusterFile | None) -> tzinfo:
         raise ValueError(f"--time-zone: found {name[:100]!r}; allowed is a time zone like Europe/Berlin") from None
 
 
+def _not_prepared(mode: str) -> str:
+    """Why no placeholders are created before the users come; empty if scale-ahead does it."""
+    if mode == "act":
+        return ""
+    return f"scale-ahead only {mode}s" if mode else "it is not known whether scale-ahead acts (--mode)"
+
+
 def _seen_leads(options: RehearseOptions) -> SeenLeads:
     if not options.history:
         return {}
@@ -159,6 +170,8 @@ def _rehearse(
         max_placeholders=options.max_placeholders,
         quotas=cluster.quotas,
         kinds_are_all=description is not None or options.no_new_nodes,
+        not_prepared=_not_prepared(options.mode),
+        has_autoscaler=options.has_autoscaler or None,
     )
     progress.begin(f"placing {expected.users:,} servers")
     supplies: tuple[NodeSupply, ...] = ()

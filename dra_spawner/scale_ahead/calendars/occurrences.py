@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-__all__ = ["ADDITIONAL", "IN_TOTAL", "Counts", "Occurrence"]
+__all__ = ["ADDITIONAL", "IN_TOTAL", "RUSH_PEAK", "Counts", "Occurrence"]
 
 Counts = Literal["additional", "in total"]
 
@@ -14,6 +14,9 @@ ADDITIONAL: Final[Counts] = "additional"
 """The users are additional to running servers, and to the usual launches of this time."""
 IN_TOTAL: Final[Counts] = "in total"
 """The users are all users that will have a server of the profile, including running servers."""
+
+RUSH_PEAK: Final = 1 / 6
+"""Part of the ramp at which most users come: their times have a triangular distribution, 47 % in the first third."""
 
 
 @dataclass(frozen=True, slots=True)

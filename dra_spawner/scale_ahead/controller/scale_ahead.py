@@ -36,7 +36,7 @@ from dra_spawner.scale_ahead.demand.launch_counter import GroupCounts, LaunchCou
 from dra_spawner.scale_ahead.demand.lead_times import SeenLeadTimes
 from dra_spawner.scale_ahead.demand.minutes import datetime_of, minute_of
 from dra_spawner.scale_ahead.demand.near_entries import LONGEST_LEAD, NearEntries
-from dra_spawner.scale_ahead.demand.policies import DemandPolicy, WebhookAnswer
+from dra_spawner.scale_ahead.demand.policies import DemandPolicy, WebhookAnswer, follows_calendar
 from dra_spawner.simulator.model.pods import Pod
 
 __all__ = ["LONGEST_LEAD", "CountedMinute", "GroupForecast", "ScaleAhead", "ScaleAheadSettings"]
@@ -360,7 +360,7 @@ class ScaleAhead:
         slots, starts = self.slots(view, group), self.settings.options.node_starts_per_minute
         self._fullest[group.shape] = max(self._fullest.get(group.shape, 0), *nodes.values(), 0)
         return GroupSituation(
-            lead=self._lead_of(kinds),
+            lead=self._lead_of(kinds, slots.lead),
             present=running,
             pending_spawns=waiting + sum(map(self.pending_spawns, group.choices)),
             reserved=len(reserved),
@@ -371,10 +371,10 @@ class ScaleAhead:
             node_starts_per_minute=starts if starts is not None else slots.starts_per_minute,
         )
 
-    def _lead_of(self, kinds: frozenset[str]) -> timedelta:
-        """The longest lead time of some kinds of nodes; of all that were seen, if these were not."""
+    def _lead_of(self, kinds: frozenset[str], described: timedelta | None = None) -> timedelta:
+        """The longest lead time of some kinds of nodes; of all that were seen, if these were not; else as described."""
         seen = [self._leads[kind] for kind in kinds if kind in self._leads] or [*self._leads.values()]
-        return max((each.quantile for each in seen), default=self.settings.options.node_lead)
+        return max((each.quantile for each in seen), default=described or self.settings.options.node_lead)
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -413,6 +413,10 @@ class ScaleAhead:
         if len(self._ahead) < _MAX_AHEAD:
             self._ahead[asked] = found
         return found
+
+    def follows_calendar(self, group: ProfileGroup) -> bool:
+        """Whether calendar entries change the target of a group."""
+        return follows_calendar(policy_for(self.settings.named_choice(group), self.settings.policies))
 
     @property
     def keeps_surplus(self) -> bool:

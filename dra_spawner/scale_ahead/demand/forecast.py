@@ -19,7 +19,7 @@ from dra_spawner.scale_ahead.demand.estimators.whole_nodes import whole_nodes
 from dra_spawner.scale_ahead.demand.minutes import whole_minutes
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-__all__ = ["Forecast", "GroupSituation", "calendar_only", "forecast", "usual_launches"]
+__all__ = ["Forecast", "GroupSituation", "calendar_only", "forecast", "usual_growth", "usual_launches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +177,22 @@ def usual_launches(record: DemandRecord, begin: int, minutes: int) -> float | No
     begin
         The first minute.
     """
+    found = _usual(record, begin, minutes)
+    return found.launches if found is not None else None
+
+
+def usual_growth(record: DemandRecord, begin: int, minutes: int) -> float | None:
+    """Launches less departures, never negative, over the same time as `usual_launches`."""
+    found = _usual(record, begin, minutes)
+    return found.expected if found is not None else None
+
+
+def _usual(record: DemandRecord, begin: int, minutes: int) -> Estimate | None:
     back, around = record.wall_clock.minutes_back(begin), whole_minutes(record.settings.around)
     if not any(record.counts.knows(begin - each - around) for each in back):
         return None
     level = record.level * _holiday_share(record, begin)
-    return seasonal_estimate(record.counts, begin, back, minutes, around, level).launches
+    return seasonal_estimate(record.counts, begin, back, minutes, around, level)
 
 
 def calendar_only(record: DemandRecord, situation: GroupSituation, now: int) -> Forecast:

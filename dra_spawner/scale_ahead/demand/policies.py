@@ -32,6 +32,7 @@ __all__ = [
     "Webhook",
     "WebhookAnswer",
     "Window",
+    "follows_calendar",
 ]
 
 
@@ -219,6 +220,18 @@ class OrForecast:
         """Always applies."""
         usual = forecast(question.record, question.situation, question.now)
         return self.policy(question) or usual
+
+
+def follows_calendar(policy: DemandPolicy) -> bool:
+    """Whether a policy surely takes calendar entries into account."""
+    match policy:
+        case ForecastDemand() | CalendarOnly():
+            return True
+        case OrForecast(policy=other) | Scheduled(policy=other):
+            return follows_calendar(other)
+        case Chain(policies=policies):
+            return all(map(follows_calendar, policies))
+    return False
 
 
 def _answer(placeholders: int, source: Source, note: str, situation: GroupSituation) -> Forecast:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,16 +19,16 @@ from dra_spawner.placeholders.planner.targets.node_conditions import without_dra
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import NodeLook, looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers
 from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.fitting import NodeAnswer
-from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import NodeTemplate, add_node
 from dra_spawner.simulator.refusal_text import NO_NODE, refusal_detail
 from dra_spawner.simulator.snapshot import Undecided
 
-__all__ = ["Capacity", "NewNodes", "drained_clause", "measure_capacity"]
+__all__ = ["Capacity", "NewNodes", "ServersBeside", "drained_clause", "measure_capacity"]
 
 #: Limit of other pending servers that are placed first.
 _MAX_PENDING: Final = 500
@@ -78,11 +78,43 @@ class NewNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class ServersBeside:
+    """Servers of other users at the same time, which are placed first.
+
+    Attributes
+    ----------
+    servers
+        Number of servers without a placeholder.
+    supplies
+        Kinds of new nodes for them.
+    warm
+        Number of placeholders that they take.
+    on_new
+        Servers of them on new nodes, and the time at which the last of these nodes is usable.
+    expected
+        The users, as they were announced; None for usual launches.
+    name
+        Name of their calendar entry.
+    """
+
+    shape: Shape
+    servers: int
+    supplies: Sequence[NodeSupply] = ()
+    warm: int = 0
+    on_new: int = 0
+    usable_at: datetime | None = None
+    expected: ExpectedUsers | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """Numbers of servers that fit on present and new nodes.
 
     Attributes
     ----------
+    coming
+        Servers that fit on nodes that come for other users at the same time.
     ready
         Servers that fit on present nodes with their images.
     without_image
@@ -103,6 +135,7 @@ class Capacity:
     lacking: int = 0
     refusal: str = ""
     drained: tuple[str, ...] = ()
+    coming: int = 0
 
     @property
     def present(self) -> int:
@@ -118,10 +151,12 @@ def measure_capacity(
     budget: SearchBudget,
     *,
     are_pending_included: bool = False,
+    beside: Sequence[ServersBeside] = (),
 ) -> Capacity:
     """Place servers of a shape until all have a node, or no node is left.
 
-    Other pending servers are placed first. Placeholders of other shapes stay: they are for other users.
+    Other pending servers are placed first, and then servers beside. Placeholders of other shapes stay: they are for
+    other users.
 
     Parameters
     ----------
@@ -139,69 +174,121 @@ def measure_capacity(
     snapshot.limit_searches(CommonBudget(lambda: budget))
     try:
         with snapshot.trial():
-            placing = _Placing(view, shape, namespace, budget)
-            placing.place_pending(are_pending_included)
-            ready, without_image = placing.on_present_nodes(wanted)
-            left = wanted - ready - without_image
-            new: list[NewNodes] = []
-            for number, supply in enumerate(supplies):
-                if left == 0:
-                    break
-                new.append(placing.on_new_nodes(supply, number, left))
-                left -= new[-1].servers
-            drained = placing.drained_nodes() if left else ()
-            return Capacity(ready, without_image, tuple(new), left, placing.refusal(drained) if left else "", drained)
+            trial = _Trial(view, namespace, budget)
+            trial.place_pending(shape.id if are_pending_included else "")
+            for number, each in enumerate(beside):
+                _placed(trial, _Placing(trial, each.shape, f"{_NEW}-{number}"), each.servers, each.supplies)
+            placing = _Placing(trial, shape, f"{_NEW}-{len(beside)}")
+            found = _placed(trial, placing, wanted, supplies)
+            if not found.lacking:
+                return found
+            drained = placing.drained_nodes()
+            return replace(found, refusal=placing.refusal(drained), drained=drained)
     finally:
         snapshot.limit_searches(view.searches)
 
 
-class _Placing:
-    """Places servers in the trial of a snapshot."""
+def _placed(trial: _Trial, placing: _Placing, wanted: int, supplies: Sequence[NodeSupply]) -> Capacity:
+    """Place servers on present nodes, on nodes that come for others, and on new ones."""
+    ready, without_image = placing.on_present_nodes(wanted)
+    coming = placing.on_nodes((each for each in trial.added if placing.is_usable(each)), wanted - ready - without_image)
+    left = wanted - ready - without_image - coming
+    new: list[NewNodes] = []
+    for number, supply in enumerate(supplies):
+        if left == 0:
+            break
+        found = placing.on_new_nodes(replace(supply, taken=trial.taken[supply.name]), number, left)
+        trial.taken[supply.name] += len(found.slots)
+        new.append(found)
+        left -= found.servers
+    return Capacity(ready, without_image, tuple(new), left, coming=coming)
 
-    def __init__(self, view: View, shape: Shape, namespace: str, budget: SearchBudget) -> None:
-        self._view = view
-        self._snapshot = view.snapshot
-        self._shape = shape
-        self._budget = budget
-        self._present = sorted(view.snapshot.nodes)
-        pod, templates = simulated_user(shape, namespace)
-        # A node without the images now may have them in time. Drained nodes are left out by `_is_usable`; copies of
+
+class _Trial:
+    """The trial of a snapshot in which servers of several shapes are placed, one shape after the other.
+
+    Attributes
+    ----------
+    added
+        Names of the nodes that were added.
+    taken
+        Number of new nodes, by name of the supply.
+    """
+
+    def __init__(self, view: View, namespace: str, budget: SearchBudget) -> None:
+        self.view = view
+        self.snapshot = view.snapshot
+        self.namespace = namespace
+        self.budget = budget
+        self.present = sorted(view.snapshot.nodes)
+        self.added: list[str] = []
+        self.taken: Counter[str] = Counter()
+        for name in self.present:
+            self._without_doubtful_devices(name)
+
+    def _without_doubtful_devices(self, name: str) -> None:
+        """Remove devices that the scheduler gives away and that no server surely gets."""
+        doubts = self.view.doubts_of(name)
+        for item in self.view.index.slices_of_node.get(name, ()) if doubts else ():
+            devices = tuple(each for each in item.devices if not doubts.because(each.id))
+            self.snapshot.put(replace(item, devices=devices))
+
+    def place_pending(self, but: str) -> None:
+        """Place pending servers first: they wait already.
+
+        Parameters
+        ----------
+        but
+            Shape whose servers are left out.
+        """
+        failed_fits: defaultdict[str, FailedFits] = defaultdict(FailedFits)
+        for pod in self.view.pending_users[:_MAX_PENDING]:
+            shape = self.view.shape_of(pod)
+            if not (but and shape == but):
+                self.budget.spend(_ATTEMPT_STEPS)
+                with suppress(Undecided):
+                    self.snapshot.place_quickly(pod, failed_fits[shape] if shape else None)
+
+
+class _Placing:
+    """Places servers of one shape.
+
+    Parameters
+    ----------
+    prefix
+        Of names of new nodes.
+    """
+
+    def __init__(self, trial: _Trial, shape: Shape, prefix: str) -> None:
+        self._trial = trial
+        self._view = trial.view
+        self._snapshot = trial.snapshot
+        self._budget = trial.budget
+        self._prefix = prefix
+        # Templates of several shapes need names of their own.
+        pod, templates = simulated_user(shape, trial.namespace, f"simulated-user-{prefix}")
+        # A node without the images now may have them in time. Drained nodes are left out by `is_usable`; copies of
         # them are not drained.
         self._pod = without_drains(without_label(pod, names.IMAGES_READY))
         self._number = 0
         self._images = frozenset(map(image_name, shape.images))
         for template in templates:
             self._snapshot.put(template)
-        for name in self._present:
-            self._without_doubtful_devices(name)
-
-    def _without_doubtful_devices(self, name: str) -> None:
-        """Remove devices that the scheduler gives away and that no server surely gets."""
-        doubts = self._view.doubts_of(name)
-        for item in self._view.index.slices_of_node.get(name, ()) if doubts else ():
-            devices = tuple(each for each in item.devices if not doubts.because(each.id))
-            self._snapshot.put(replace(item, devices=devices))
-
-    def place_pending(self, are_included: bool) -> None:
-        """Place pending servers first: they wait already."""
-        failed_fits: defaultdict[str, FailedFits] = defaultdict(FailedFits)
-        for pod in self._view.pending_users[:_MAX_PENDING]:
-            shape = self._view.shape_of(pod)
-            if not (are_included and shape == self._shape.id):
-                self._budget.spend(_ATTEMPT_STEPS)
-                with suppress(Undecided):
-                    self._snapshot.place_quickly(pod, failed_fits[shape] if shape else None)
 
     def on_present_nodes(self, wanted: int) -> tuple[int, int]:
         """Place servers; returns the numbers on nodes with the images and on other nodes."""
-        counts = {True: 0, False: 0}
-        for has_images in (True, False):
-            for name in self._present:
-                state = self._snapshot.nodes[name]
-                left = wanted - sum(counts.values())
-                if left and self._is_usable(state) and self._has_images(state) is has_images:
-                    counts[has_images] += self._fill(name, left)
-        return counts[True], counts[False]
+        usable = [name for name in self._trial.present if self.is_usable(name)]
+        ready = self.on_nodes((each for each in usable if self._has_images(each)), wanted)
+        return ready, self.on_nodes((each for each in usable if not self._has_images(each)), wanted - ready)
+
+    def on_nodes(self, nodes: Iterable[str], wanted: int) -> int:
+        """Place servers on nodes, one after the other; returns their number."""
+        count = 0
+        for name in nodes:
+            if count == wanted:
+                break
+            count += self._fill(name, wanted - count)
+        return count
 
     def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
         """Place servers on new nodes of a kind.
@@ -220,7 +307,7 @@ class _Placing:
                 if look.template is None:
                     refusal = refusal or look.problem
                     continue
-                counts[look.name], answer = self._servers_on(look.template, f"{_NEW}-{number}", wanted)
+                counts[look.name], answer = self._servers_on(look.template, f"{self._prefix}-{number}", wanted)
                 if answer is not None:
                     refusal = str(answer)
                     kind = answer.reason.nearest.kind if answer.reason is not None else None
@@ -234,7 +321,7 @@ class _Placing:
         self, look: NodeLook, supply: NodeSupply, number: int, wanted: int, counts: Mapping[str, int]
     ) -> NewNodes:
         assert look.template is not None
-        slots = self._add(look.template, f"{_NEW}-{number}", wanted, supply.max_new)
+        slots = self._add(look.template, f"{self._prefix}-{number}", wanted, supply.max_new)
         last_seen = look.past.at if look.past is not None else None
         fewest, most = min(counts.values()), max(counts.values())
         differ = (fewest, most) if fewest < most else None
@@ -257,10 +344,13 @@ class _Placing:
         told = f"{drained_clause(drained)}, so no new server starts there"
         return told if others == NO_NODE else f"{told}; on other nodes: {others}"
 
-    def _is_usable(self, state: NodeState) -> bool:
+    def is_usable(self, name: str) -> bool:
+        """Whether new servers may start on a node."""
+        state = self._snapshot.nodes[name]
         return is_open(state, self._pod) and not is_labelled(state, names.DRAINING)
 
-    def _has_images(self, state: NodeState) -> bool:
+    def _has_images(self, name: str) -> bool:
+        state = self._snapshot.nodes[name]
         return is_labelled(state, names.IMAGES_READY) or self._images <= images_on(self._view, state)
 
     def _servers_on(self, template: NodeTemplate, suffix: str, wanted: int) -> tuple[int, NodeAnswer | None]:
@@ -281,6 +371,7 @@ class _Placing:
                 if not count:
                     return tuple(slots)
                 keep.append(name)
+            self._trial.added.append(name)
             slots.append(count)
             left -= count
         return tuple(slots)

@@ -9,14 +9,14 @@ from dra_spawner.dra.allocation.reasons import RefusalKind
 from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.targets.shapes import device_classes
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, NewNodes, drained_clause
+from dra_spawner.scale_ahead.rehearsal.ordering import NewServers
 from dra_spawner.scale_ahead.rehearsal.quotas import QuotaCapacity, unchecked_resources
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
-from dra_spawner.scale_ahead.rehearsal.timetable import Waits
 from dra_spawner.scale_ahead.rehearsal.verdict_text import clock, nodes_of
 
-__all__ = ["limit_obstacles", "node_obstacles", "notes", "time_obstacles"]
+__all__ = ["limit_obstacles", "node_obstacles", "notes", "order_obstacles", "quota_obstacles", "time_obstacles"]
 
 _MAX_NAMED: Final = 3
 #: Limit of the images that a node lists (``nodeStatusMaxImages``); it may have more.
@@ -118,41 +118,74 @@ def _missing_classes(situation: RehearsalSituation) -> list[str]:
     return sorted(wanted - set(situation.view.snapshot.classes))
 
 
-def limit_obstacles(
-    situation: RehearsalSituation, by_limit: int, by_quota: int, quotas: Sequence[QuotaCapacity]
+def quota_obstacles(
+    situation: RehearsalSituation, by_quota: int, quotas: Sequence[QuotaCapacity]
 ) -> Iterator[RehearsalProblem]:
-    """Limits that allow fewer servers than wanted.
+    """A quota that allows fewer servers than wanted.
 
     Parameters
     ----------
-    by_limit, by_quota
-        Number of users that the limit of placeholders allows, and number that quotas allow.
+    by_quota
+        Number of users that quotas allow.
     """
-    wanted, profile = situation.wanted, situation.expected.profile
-    if by_quota < wanted:
+    if by_quota < situation.wanted:
         lowest = min(quotas, key=lambda each: each.servers)
         yield RehearsalProblem(
             ProblemCode.QUOTA,
             f"ResourceQuota {lowest.quota} of namespace {situation.namespace} has {lowest.resource} for "
-            f"{lowest.servers} more servers of {profile}; {situation.to_place} are needed",
+            f"{lowest.servers} more servers of {situation.expected.profile}; {situation.to_place} are needed",
             f"a limit of the cluster allows {lowest.servers} more servers",
-            wanted - by_quota,
+            situation.wanted - by_quota,
         )
-    if by_limit < wanted:
-        most = situation.settings.max_placeholders
+
+
+def limit_obstacles(situation: RehearsalSituation, new: NewServers, waiting: int) -> Iterator[RehearsalProblem]:
+    """A limit of placeholders because of which some nodes are ordered only when users wait.
+
+    Parameters
+    ----------
+    waiting
+        Number of users that wait for these nodes.
+    """
+    if new.on_demand and waiting > 0:
+        settings = situation.settings
+        others = f", {settings.placeholders_of_others} of them for others" if settings.placeholders_of_others else ""
         yield RehearsalProblem(
             ProblemCode.PLACEHOLDER_LIMIT,
-            f"max of placeholders of {profile} is {most}; {wanted} are needed",
-            f"only {most} servers can be prepared in advance",
-            wanted - by_limit,
+            f"max of placeholders of {situation.expected.profile} is {settings.max_placeholders}{others}; "
+            f"{situation.wanted} are needed",
+            f"only {settings.placeholders_left} servers can be prepared in advance",
+            waiting,
         )
 
 
-def time_obstacles(
-    situation: RehearsalSituation, orders: Sequence[NodeOrder], planned: Waits
-) -> Iterator[RehearsalProblem]:
-    """Why some users wait although all nodes are ordered now."""
-    late = planned.users - planned.without_end
+def order_obstacles(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> Iterator[RehearsalProblem]:
+    """Nodes that nothing orders before the users come, or that nothing adds."""
+    settings, missing = situation.settings, [each for each in orders if not each.is_on_order]
+    servers = sum(each.servers for each in missing)
+    is_done = settings.is_announced and not settings.not_prepared and settings.has_autoscaler
+    if not servers or is_done:
+        return
+    nodes = " and ".join(nodes_of(each.nodes, each.supply.name) for each in missing)
+    reasons = []
+    if settings.not_prepared:
+        reasons.append(f"{settings.not_prepared}, so nothing orders {nodes} before the users come")
+    elif not settings.is_announced:
+        reasons.append(f"no calendar entry announces the users, so nothing orders {nodes} before they come")
+    if not settings.has_autoscaler:
+        known = "is known (setting autoscaler)" if settings.has_autoscaler is False else "is named (--autoscaler)"
+        reasons.append(f"no autoscaler {known}, so nothing is certain to add {nodes}")
+    yield RehearsalProblem(ProblemCode.NOBODY_ORDERS, "; ".join(reasons), users=servers)
+
+
+def time_obstacles(situation: RehearsalSituation, orders: Sequence[NodeOrder], late: int) -> Iterator[RehearsalProblem]:
+    """Why some users wait although all nodes are ordered now.
+
+    Parameters
+    ----------
+    late
+        Number of these users.
+    """
     if not late:
         return
     usable = {max(each.usable_at(situation.now)): each for each in orders}

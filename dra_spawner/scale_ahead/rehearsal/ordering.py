@@ -3,20 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, NewNodes
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits, arrivals, order_time, starts_on_demand, waits
 
-__all__ = ["node_orders", "waits_with_orders", "waits_without_orders"]
+__all__ = [
+    "NewServers",
+    "new_servers",
+    "node_orders",
+    "waits_in_time",
+    "waits_with_orders",
+    "waits_without_orders",
+]
 
 
-def node_orders(situation: RehearsalSituation, capacity: Capacity) -> Iterator[NodeOrder]:
-    """Orders of all new nodes; nodes for pending placeholders are on order already."""
-    on_order = list(situation.on_order)
+@dataclass(frozen=True, slots=True)
+class NewServers:
+    """New nodes for the servers that may start: those that are ordered ahead, and those that come when users wait."""
+
+    ahead: tuple[NewNodes, ...]
+    on_demand: tuple[NewNodes, ...]
+
+
+def new_servers(situation: RehearsalSituation, capacity: Capacity, allowed: int) -> NewServers:
+    """Nodes for the servers that quotas allow; placeholders, of which a limit allows some, order theirs ahead.
+
+    A node that is ordered for one placeholder has room for further users.
+
+    Parameters
+    ----------
+    allowed
+        Number of users that can have a server.
+    """
+    settings = situation.settings
+    present = situation.present(capacity)
+    most = settings.placeholders_left
+    prepared = min(allowed, most) if most is not None and not settings.not_prepared else allowed
+    left, placed = max(allowed - present, 0), present
+    ahead: list[NewNodes] = []
+    on_demand: list[NewNodes] = []
     for new in capacity.new:
+        parts: tuple[list[int], list[int]] = ([], [])
+        for slots in new.slots:
+            count = min(slots, left)
+            if count:
+                parts[placed >= prepared].append(count)
+            placed, left = placed + count, left - count
+        for found, part in zip((ahead, on_demand), parts, strict=True):
+            if part:
+                found.append(replace(new, slots=tuple(part)))
+    return NewServers(tuple(ahead), tuple(on_demand))
+
+
+def node_orders(situation: RehearsalSituation, ahead: Sequence[NewNodes]) -> Iterator[NodeOrder]:
+    """Orders of new nodes; nodes for pending placeholders are on order already."""
+    on_order = list(situation.on_order)
+    for new in ahead:
         slots = list(new.slots)
         begun = []
         since = on_order[0] if on_order else situation.now
@@ -29,46 +75,75 @@ def node_orders(situation: RehearsalSituation, capacity: Capacity) -> Iterator[N
             yield NodeOrder(new.supply, tuple(slots), new.template_node, _order_time(situation, new, len(slots)))
 
 
-def waits_with_orders(
-    situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder], most: int
+def waits_in_time(
+    situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder], allowed: int
 ) -> Waits:
-    """Waits of users if each order is given in time, or now.
+    """Waits of users for whom nodes are ordered ahead; users for whom none is ordered are those without end."""
+    return _waits(situation, _slots_with(situation, capacity, orders), allowed)
 
-    Parameters
-    ----------
-    most
-        Limit of users that can have a server.
-    """
-    slots = [*_present_slots(situation, capacity, situation.now)]
+
+def waits_with_orders(
+    situation: RehearsalSituation,
+    capacity: Capacity,
+    orders: Sequence[NodeOrder],
+    on_demand: Sequence[NewNodes],
+    allowed: int,
+) -> Waits:
+    """Waits of users if each order is given in time, or now; for other users nodes come when they wait."""
+    slots = _slots_with(situation, capacity, orders)
+    return _waits(situation, [*slots, *_slots_on_demand(situation, on_demand, len(slots))], allowed)
+
+
+def waits_without_orders(situation: RehearsalSituation, capacity: Capacity, new: NewServers, allowed: int) -> Waits:
+    """Waits of users if each node is ordered only when a user comes that fits on no other node."""
+    slots = [*_present_slots(situation, capacity, situation.begins)]
+    slots += _slots_on_demand(situation, (*new.ahead, *new.on_demand), len(slots))
+    return _waits(situation, slots, allowed)
+
+
+def _slots_with(situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder]) -> list[datetime]:
+    # Placeholders pull the images before the users come.
+    pull_from = situation.begins if situation.settings.not_prepared else situation.now
+    slots = [*_present_slots(situation, capacity, pull_from)]
     for order in orders:
         for count, moment in zip(order.slots, order.usable_at(situation.now), strict=True):
             slots += [moment] * count
-    return _waits(situation, slots, most)
+    return slots
 
 
-def waits_without_orders(situation: RehearsalSituation, capacity: Capacity, most: int) -> Waits:
-    """Waits of users if each node is ordered only when a user comes that fits on no other node."""
-    slots = [*_present_slots(situation, capacity, situation.begins)]
+def _slots_on_demand(situation: RehearsalSituation, new: Sequence[NewNodes], taken: int) -> Iterator[datetime]:
+    """Times from which slots are free, if a node is ordered for each user that finds none.
+
+    Parameters
+    ----------
+    taken
+        Number of the slots before, which the first users get.
+    """
+    if situation.settings.has_autoscaler is False:
+        return
     come = _arrivals(situation)
-    taken = situation.present(capacity)
-    for new in capacity.new:
+    for each in new:
         ordered = []
-        for count in new.slots:
-            ordered.append(come[taken])
+        for count in each.slots:
+            ordered.append(come[min(taken, len(come) - 1)])
             taken += count
-        starts = starts_on_demand(ordered, new.supply.starts_per_minute)
-        for count, start in zip(new.slots, starts, strict=True):
-            slots += [start + new.supply.usable_after] * count
-    return _waits(situation, slots, most)
+        starts = starts_on_demand(ordered, each.supply.starts_per_minute)
+        for count, start in zip(each.slots, starts, strict=True):
+            yield from (start + each.supply.usable_after,) * count
 
 
 def _order_time(situation: RehearsalSituation, new: NewNodes, nodes: int) -> datetime:
-    return order_time(situation.usable_by, new.supply.usable_after, nodes, new.supply.starts_per_minute)
+    supply = new.supply
+    started_by = situation.starts_before.get(supply.name)
+    usable_by = situation.usable_by if started_by is None else started_by + supply.usable_after
+    return order_time(min(usable_by, situation.usable_by), supply.usable_after, nodes, supply.starts_per_minute)
 
 
 def _present_slots(situation: RehearsalSituation, capacity: Capacity, pull_from: datetime) -> Iterator[datetime]:
     yield from (situation.now,) * (situation.warm + capacity.ready)
     yield from (pull_from + situation.settings.image_time,) * capacity.without_image
+    coming_at = max((each.usable_at for each in situation.beside if each.usable_at is not None), default=situation.now)
+    yield from (coming_at.astimezone(UTC),) * capacity.coming
 
 
 def _waits(situation: RehearsalSituation, slots: Sequence[datetime], most: int) -> Waits:

@@ -22,9 +22,13 @@ class ProblemCode(StrEnum):
     """More nodes are needed than the maximum of the kind."""
     QUOTA = "quota"
     PLACEHOLDER_LIMIT = "placeholder-limit"
+    NOBODY_ORDERS = "nobody-orders"
+    """Nodes are needed, and nothing orders them before the users come."""
     TOO_LATE = "too-late"
     IMAGE_MISSING = "image-missing"
     """No node has an image, so neither its existence nor the time of its pull is known."""
+    BESIDE = "beside"
+    """Other users are announced for the same time."""
     NOT_KNOWN = "not-known"
     """A part of the answer is assumed or unknown."""
 

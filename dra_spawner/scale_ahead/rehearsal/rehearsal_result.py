@@ -91,11 +91,29 @@ class RehearsalSettings:
     max_placeholders: int | None = None
     """Limit of placeholders of the shape; None for no limit."""
 
+    placeholders_of_others: int = 0
+    """Placeholders within this limit that are for other users of the same time."""
+
+    not_prepared: str = ""
+    """Why no placeholders are created before the users come, as a clause; empty if scale-ahead creates them."""
+
+    is_announced: bool = True
+    """Whether a calendar entry announces the users; without one, scale-ahead does not know of them."""
+
+    has_autoscaler: bool | None = True
+    """Whether an autoscaler adds nodes for pending pods; None if that is not known."""
+
     quotas: tuple[Quota, ...] | None = ()
     """ResourceQuotas of the servers' namespace; None if they are unknown."""
 
     kinds_are_all: bool = True
     """Whether nodes of other kinds cannot come; if they can, no answer says that no node can run a server."""
+
+    @property
+    def placeholders_left(self) -> int | None:
+        """Placeholders that may be created for these users; None for no limit."""
+        most = self.max_placeholders
+        return max(most - self.placeholders_of_others, 0) if most is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +164,7 @@ class Rehearsal:
     verdict
         One sentence for all readers, without words of Kubernetes.
     is_possible
-        Whether all users can start without a wait.
+        Whether all users can start without a wait, and without anybody's doing.
     first_order_at
         Time at which the first nodes must be ordered, which may be past; None if no node is needed.
     problems
@@ -159,8 +177,12 @@ class Rehearsal:
         Users that find a placeholder with a node.
     free, free_without_image
         Users that fit on present nodes with the images, and on those without.
+    free_coming
+        Users that fit on nodes that come for users of other entries.
     lacking
         Users that fit on no node, even if all possible nodes are ordered.
+    placed
+        Users that can have a server, also those that wait for it.
     without_orders, with_orders
         Waits of users if no node is ordered before the users come, and if all nodes are ordered in time, or now.
     """
@@ -180,3 +202,5 @@ class Rehearsal:
     orders: tuple[NodeOrder, ...]
     without_orders: Waits
     with_orders: Waits
+    free_coming: int = 0
+    placed: int = 0

@@ -74,6 +74,7 @@ def _users_text(rehearsal: Rehearsal) -> str:
         ("on placeholders with a node", rehearsal.warm),
         ("on present nodes", rehearsal.free),
         ("on present nodes that must pull the image", rehearsal.free_without_image),
+        ("on nodes that come for others", rehearsal.free_coming),
         ("on new nodes", sum(each.servers for each in rehearsal.orders)),
         ("on no node", rehearsal.lacking),
     ]
@@ -121,8 +122,8 @@ def _wait_cells(waits: Waits) -> tuple[str, ...]:
     ends = waits.users > waits.without_end
     return (
         str(waits.users),
-        _duration(waits.longest) if ends else "-",
-        _duration(waits.mean) if ends else "-",
+        _minutes(waits.longest) if ends else "-",
+        _minutes(waits.mean) if ends else "-",
         str(waits.without_end) if waits.without_end else "-",
     )
 
@@ -148,6 +149,11 @@ def _duration(duration: timedelta) -> str:
         return f"{seconds} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _minutes(wait: timedelta) -> str:
+    """Whole minutes, rounded up as in the verdict."""
+    return f"{-(-wait // timedelta(minutes=1))} min"
 
 
 def _columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:

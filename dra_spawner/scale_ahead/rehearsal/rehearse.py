@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
+from dra_spawner.placeholders.planner.amounts.quota_preemption import needed_amounts
+from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
-from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, measure_capacity
+from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside, measure_capacity
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
-from dra_spawner.scale_ahead.rehearsal.obstacles import limit_obstacles, node_obstacles, notes, time_obstacles
-from dra_spawner.scale_ahead.rehearsal.ordering import node_orders, waits_with_orders, waits_without_orders
+from dra_spawner.scale_ahead.rehearsal.obstacles import (
+    limit_obstacles,
+    node_obstacles,
+    notes,
+    order_obstacles,
+    quota_obstacles,
+    time_obstacles,
+)
+from dra_spawner.scale_ahead.rehearsal.ordering import (
+    new_servers,
+    node_orders,
+    waits_in_time,
+    waits_with_orders,
+    waits_without_orders,
+)
 from dra_spawner.scale_ahead.rehearsal.quotas import quota_capacity
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
@@ -33,6 +49,8 @@ def rehearse(
     supplies: Sequence[NodeSupply],
     settings: RehearsalSettings | None = None,
     *,
+    beside: Sequence[ServersBeside] = (),
+    starts_before: Mapping[str, datetime] | None = None,
     is_over: Callable[[], bool] | None = None,
 ) -> Rehearsal:
     """Prove by the simulator whether the users can start, and compute the orders of nodes.
@@ -45,11 +63,15 @@ def rehearse(
         Namespace of the users' servers.
     supplies
         Kinds of nodes that can be added. Kinds that are usable in time are used first, then in the given order.
+    beside
+        Servers of other users at the same time: they get nodes, placeholders, quotas and limits first.
+    starts_before
+        Time before which nodes must have started, by name of the supply: nodes for users who come later start then.
     is_over
         Called from time to time; if it returns True, the search ends without a verdict.
     """
-    settings = settings or RehearsalSettings()
-    situation = situation_of(expected, view, namespace, settings)
+    settings = _left(settings or RehearsalSettings(), expected, view, beside)
+    situation = situation_of(expected, view, namespace, settings, beside, starts_before)
     in_time_first = sorted(supplies, key=lambda each: situation.usable_by - each.usable_after < situation.now)
     try:
         capacity = measure_capacity(
@@ -60,6 +82,7 @@ def rehearse(
             in_time_first,
             SearchBudget(_MAX_STEPS, is_over),
             are_pending_included=expected.counts == IN_TOTAL,
+            beside=beside,
         )
     except SearchStopped as stopped:
         problem = RehearsalProblem(
@@ -68,25 +91,61 @@ def rehearse(
             "the search for free nodes took too long",
             situation.wanted,
         )
-        return _answer(situation, Capacity(0, 0, (), situation.to_place), (), [problem], Waits(), Waits())
+        return _answer(situation, Capacity(0, 0, (), situation.to_place), (), [problem], Waits(), Waits(), 0)
     quotas = [
         found for quota in settings.quotas or () if (found := quota_capacity(quota, expected.shape, view)) is not None
     ]
-    wanted, most = situation.wanted, settings.max_placeholders
-    by_nodes = wanted - capacity.lacking
+    wanted = situation.wanted
     by_quota = min((situation.warm + each.servers for each in quotas), default=wanted)
-    # Free capacity needs no placeholder.
-    by_limit = max(situation.present(capacity), min(wanted, most)) if most is not None else wanted
-    orders = tuple(node_orders(situation, capacity))
-    without_orders = waits_without_orders(situation, capacity, min(by_nodes, by_quota))
-    with_orders = waits_with_orders(situation, capacity, orders, min(by_nodes, by_quota, by_limit))
+    allowed = max(min(wanted - capacity.lacking, by_quota), 0)
+    new = new_servers(situation, capacity, allowed)
+    orders = tuple(node_orders(situation, new.ahead))
+    without_orders = waits_without_orders(situation, capacity, new, allowed)
+    with_orders = waits_with_orders(situation, capacity, orders, new.on_demand, allowed)
+    in_time = waits_in_time(situation, capacity, orders, allowed)
+    late = in_time.users - in_time.without_end
     problems = [
         *node_obstacles(situation, capacity),
-        *limit_obstacles(situation, by_limit, by_quota, quotas),
-        *time_obstacles(situation, orders, with_orders),
+        *quota_obstacles(situation, by_quota, quotas),
+        *limit_obstacles(situation, new, with_orders.users - late - (wanted - allowed)),
+        *time_obstacles(situation, orders, late),
+        *order_obstacles(situation, orders),
         *notes(situation, capacity),
     ]
-    return _answer(situation, capacity, orders, problems, without_orders, with_orders)
+    return _answer(situation, capacity, orders, problems, without_orders, with_orders, allowed)
+
+
+def _left(
+    settings: RehearsalSettings, expected: ExpectedUsers, view: View, beside: Sequence[ServersBeside]
+) -> RehearsalSettings:
+    """The settings with what servers beside leave of limits and quotas."""
+    if not beside:
+        return settings
+    quotas = settings.quotas
+    return replace(
+        settings,
+        placeholders_of_others=sum(
+            each.servers + each.warm
+            for each in beside
+            if each.shape.id == expected.shape.id and _still_come(each, expected.begins - settings.margin)
+        ),
+        quotas=tuple(_quota_left(each, view, beside) for each in quotas) if quotas is not None else None,
+    )
+
+
+def _still_come(beside: ServersBeside, at: datetime) -> bool:
+    """Whether placeholders wait for other users at a time: some of them have not come yet."""
+    other = beside.expected
+    return other is None or other.begins.astimezone(UTC) + other.ramp >= at.astimezone(UTC)
+
+
+def _quota_left(quota: Quota, view: View, beside: Sequence[ServersBeside]) -> Quota:
+    left = dict(quota.left)
+    for each in beside:
+        for resource, amount in needed_amounts(each.shape, view, quota, for_server=True).items():
+            if resource in left:
+                left[resource] -= amount * each.servers
+    return replace(quota, left=left)
 
 
 def _answer(
@@ -96,9 +155,10 @@ def _answer(
     problems: Sequence[RehearsalProblem],
     without_orders: Waits,
     with_orders: Waits,
+    placed: int,
 ) -> Rehearsal:
     zone = situation.expected.begins.tzinfo
-    in_the_way = sorted((each for each in problems if each.blocks), key=lambda each: -each.users)
+    in_the_way = sorted((each for each in problems if each.blocks), key=_rank)
     first_order_at = min((each.order_at for each in orders), default=None)
     return Rehearsal(
         expected=situation.expected,
@@ -116,4 +176,11 @@ def _answer(
         orders=tuple(replace(each, order_at=each.order_at.astimezone(zone)) for each in orders),
         without_orders=without_orders,
         with_orders=with_orders,
+        free_coming=capacity.coming,
+        placed=placed,
     )
+
+
+def _rank(problem: RehearsalProblem) -> tuple[bool, int]:
+    """What makes it impossible comes before what somebody can still do."""
+    return problem.code is ProblemCode.NOBODY_ORDERS, -problem.users

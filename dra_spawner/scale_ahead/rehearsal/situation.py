@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
-from dra_spawner.scale_ahead.rehearsal.capacity import Capacity
+from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, RehearsalSettings
 
 __all__ = ["RehearsalSituation", "situation_of"]
@@ -26,6 +26,10 @@ class RehearsalSituation:
         As in `Rehearsal`.
     on_order
         Creation times of the shape's pending placeholders, the oldest first: nodes for them are on order.
+    beside
+        Servers of other users at the same time, which come first.
+    starts_before
+        Time before which nodes must have started, by name of the supply: nodes for others start then.
     """
 
     expected: ExpectedUsers
@@ -39,6 +43,8 @@ class RehearsalSituation:
     wanted: int
     warm: int
     on_order: tuple[datetime, ...]
+    beside: tuple[ServersBeside, ...] = ()
+    starts_before: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def to_place(self) -> int:
@@ -46,22 +52,29 @@ class RehearsalSituation:
         return self.wanted - self.warm
 
     def present(self, capacity: Capacity) -> int:
-        """Number of users with a placeholder or capacity on a present node."""
-        return self.warm + capacity.ready + capacity.without_image
+        """Number of users with a placeholder, or with capacity on a present node or on one that comes for others."""
+        return self.warm + capacity.ready + capacity.without_image + capacity.coming
 
 
 def situation_of(
-    expected: ExpectedUsers, view: View, namespace: str, settings: RehearsalSettings
+    expected: ExpectedUsers,
+    view: View,
+    namespace: str,
+    settings: RehearsalSettings,
+    beside: Sequence[ServersBeside] = (),
+    starts_before: Mapping[str, datetime] | None = None,
 ) -> RehearsalSituation:
     """The situation at the time of a view."""
     now = view.now.astimezone(UTC)
     begins = max(expected.begins.astimezone(UTC), now)
     shape = expected.shape.id
     running = sum(1 for pod in view.users.values() if pod.node_name and view.shape_of(pod) == shape)
-    is_in_total = expected.counts == IN_TOTAL
-    wanted = max(expected.users - running, 0) if is_in_total else expected.users
-    placeholders = view.placeholders_of_shape.get(shape, [])
-    warm = min(len(view.usable(shape)), wanted)
+    same = [each for each in beside if each.shape.id == shape]
+    announced = [each.expected for each in same if each.expected is not None]
+    wanted = _needed([*announced, expected], running) - _needed(announced, running)
+    warm = min(max(len(view.usable(shape)) - sum(each.warm for each in same), 0), wanted)
+    # Without an autoscaler no node comes for a pending placeholder.
+    on_order = _on_order(view.placeholders_of_shape.get(shape, []), now) if settings.has_autoscaler else ()
     return RehearsalSituation(
         expected=expected,
         view=view,
@@ -73,8 +86,17 @@ def situation_of(
         running=running,
         wanted=wanted,
         warm=warm,
-        on_order=_on_order(placeholders, now),
+        on_order=on_order[sum(each.on_new for each in same) :],
+        beside=tuple(beside),
+        starts_before=starts_before or {},
     )
+
+
+def _needed(announced: Sequence[ExpectedUsers], running: int) -> int:
+    """Servers that users of one shape need, as a forecast counts them: of numbers in total the largest counts."""
+    additional = sum(each.users for each in announced if each.counts != IN_TOTAL)
+    in_total = max((each.users for each in announced if each.counts == IN_TOTAL), default=0)
+    return max(additional, in_total - running, 0)
 
 
 def _on_order(placeholders: Sequence[Placeholder], now: datetime) -> tuple[datetime, ...]:

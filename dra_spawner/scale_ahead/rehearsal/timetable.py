@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import floor
+from math import floor, sqrt
+
+from dra_spawner.scale_ahead.calendars.occurrences import RUSH_PEAK
 
 __all__ = ["Waits", "arrivals", "order_time", "start_delays", "starts_on_demand", "waits"]
 
@@ -31,8 +33,15 @@ class Waits:
 
 
 def arrivals(begins: datetime, ramp: timedelta, users: int) -> tuple[datetime, ...]:
-    """Times at which users start their servers: evenly over the ramp, the first at its begin."""
-    return tuple(begins + ramp * number / users for number in range(users))
+    """Times at which users start their servers: the first at once, and most soon after it, as in a replay."""
+    return tuple(begins + ramp * _rush(number / users) for number in range(users))
+
+
+def _rush(share: float) -> float:
+    """Part of the ramp after which this share of the users has come."""
+    if share <= RUSH_PEAK:
+        return sqrt(share * RUSH_PEAK)
+    return 1.0 - sqrt((1.0 - share) * (1.0 - RUSH_PEAK))
 
 
 def start_delays(nodes: int, per_minute: float | None) -> tuple[timedelta, ...]:

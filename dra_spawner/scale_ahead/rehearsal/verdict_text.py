@@ -34,7 +34,9 @@ def verdict(
         unproved = next((each for each in orders if not each.template_node), None)
         condition = f", if a node of {unproved.supply.name} runs {unproved.slots[0]} servers" if unproved else ""
         return f"Yes{condition}: {users} can start {when}; {_ordered(situation, orders)}."
-    if obstacle.code is ProblemCode.TOO_LATE:
+    if obstacle.code is ProblemCode.NOBODY_ORDERS:
+        return f"Only if {_conditions(situation, orders)}: {users} can start {when}."
+    if obstacle.code is ProblemCode.TOO_LATE or (obstacle.code is ProblemCode.PLACEHOLDER_LIMIT and planned.longest):
         longest = minutes_of(planned.longest)
         return f"No: {obstacle.users} of {users} would wait up to {longest} {when}: {obstacle.plain}."
     if obstacle.code is ProblemCode.NOT_KNOWN:
@@ -70,6 +72,22 @@ def _ordered(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> str:
     (order,) = orders
     verb = ("was" if order.is_on_order else "is") if order.nodes == 1 else ("were" if order.is_on_order else "are")
     return f"{nodes_of(order.nodes, order.supply.name)} {verb} ordered {_order_time(situation, order)}"
+
+
+def _conditions(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> str:
+    """What somebody must do so that the users can start, and what is assumed of new nodes."""
+    needed, settings = [each for each in orders if not each.is_on_order], situation.settings
+    parts = []
+    if not settings.is_announced and not settings.not_prepared:
+        parts.append("a calendar entry announces them")
+    for each in needed:
+        nodes, verb = nodes_of(each.nodes, each.supply.name), "is" if each.nodes == 1 else "are"
+        if settings.has_autoscaler is False or (settings.has_autoscaler is None and not settings.not_prepared):
+            parts.append(f"{nodes} {verb} added by {clock(situation.usable_by, situation)}")
+        elif settings.not_prepared:
+            parts.append(f"{nodes} {verb} ordered {_order_time(situation, each)}")
+    parts += [f"a node of {each.supply.name} runs {each.slots[0]} servers" for each in needed if not each.template_node]
+    return " and ".join(parts)
 
 
 def _order_time(situation: RehearsalSituation, order: NodeOrder) -> str:

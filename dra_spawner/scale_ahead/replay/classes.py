@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
-from dra_spawner.scale_ahead.calendars.occurrences import ADDITIONAL, Occurrence
+from dra_spawner.scale_ahead.calendars.occurrences import ADDITIONAL, RUSH_PEAK, Occurrence
 from dra_spawner.scale_ahead.demand.minutes import datetime_of, minute_of
 from dra_spawner.scale_ahead.replay.traces import Trace
 
@@ -64,8 +64,7 @@ def class_launches(classes: Iterable[WeeklyClass], first: int, last: int, seed: 
         for begins in each.begins(first, last):
             start, ramp = minute_of(begins), each.ramp // timedelta(minutes=1)
             for _ in range(each.users - round(each.users * draw.uniform(0.0, each.absent))):
-                # Triangular distribution with its peak at a sixth: 55 % come within the first third.
-                minute = start + int(draw.triangular(0.0, ramp, ramp / 6))
+                minute = start + int(draw.triangular(0.0, ramp, ramp * RUSH_PEAK))
                 if minute < last:
                     launches[minute - first] += 1
     return Trace(first, launches)

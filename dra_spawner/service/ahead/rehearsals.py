@@ -6,8 +6,8 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
@@ -25,8 +25,11 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
+from dra_spawner.scale_ahead.demand.forecast import usual_growth
+from dra_spawner.scale_ahead.demand.minutes import minute_of, whole_minutes
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_slots import NodeSlots
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import (
@@ -44,7 +47,7 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import (
     expected_by_line,
     expected_by_occurrence,
 )
-from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
+from dra_spawner.scale_ahead.rehearsal.rehearse_day import Announced, rehearse_day
 from dra_spawner.scale_ahead.rehearsal.what_if import Simulation, WhatIf, simulate
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject
@@ -56,9 +59,15 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which a rehearsal ends without a verdict.
 _MAX_SECONDS: Final = 20.0
+#: The same for all entries of a day.
+_MAX_DAY_SECONDS: Final = 45.0
 _TIMEOUT_SECONDS: Final = 10.0
 #: Age of the oldest nodes whose lead times count.
 _LOOK_BACK: Final = timedelta(days=14)
+#: Entries that begin later are not beside a line.
+_AHEAD: Final = timedelta(days=366)
+#: Time for which users of a line are taken to stay.
+_AT_LEAST: Final = timedelta(hours=1)
 #: Limit of waiting rehearsals.
 _MAX_WAITING: Final = 8
 
@@ -92,10 +101,35 @@ class _Copy:
 
     objects: Sequence[ClusterObject | BrokenObject]
     now: datetime
-    max_placeholders: int
+    limits: Mapping[str, int]
     past: tuple[SeenNode, ...]
     leads: SeenLeads
     rules: SchedulerRules
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """Users who are announced, by an entry of a calendar or by a line (None)."""
+
+    expected: ExpectedUsers
+    ends: datetime
+    not_prepared: str
+    entry: Occurrence | None = None
+    usual: int = 0
+
+    def is_beside(self, other: ExpectedUsers) -> bool:
+        """Whether the users begin before others or with them, and have not ended when these come."""
+        return self.expected.begins <= other.begins < self.ends
+
+    def announces(self, other: ExpectedUsers) -> bool:
+        """Whether these are the same users."""
+        mine = self.expected
+        return (mine.shape.id, mine.begins, mine.users, mine.counts) == (
+            other.shape.id,
+            other.begins,
+            other.users,
+            other.counts,
+        )
 
 
 @contextlib.contextmanager
@@ -171,21 +205,7 @@ class Rehearsals:
     async def of_occurrence(
         self, occurrence: Occurrence, assumptions: RehearsalAssumptions | None = None
     ) -> Rehearsal | None:
-        """Rehearse an entry of a calendar; None if the hub does not publish its profile.
-
-        Raises
-        ------
-        TooManyRehearsals
-            If the limit of waiting rehearsals is reached.
-        """
-        shapes = self._controller.published.shapes
-        choice = find_choice(occurrence.profile, shapes)
-        if choice is None:
-            return None
-        return await self.of_users(expected_by_occurrence(occurrence, choice, shapes[choice]), assumptions)
-
-    async def of_users(self, expected: ExpectedUsers, assumptions: RehearsalAssumptions | None = None) -> Rehearsal:
-        """Rehearse announced users. Only one rehearsal runs at a time.
+        """Rehearse an entry of a calendar alone; None if the hub does not publish its profile.
 
         Raises
         ------
@@ -193,15 +213,95 @@ class Rehearsals:
             If the limit of waiting rehearsals is reached.
         """
         async with self._turn() as turn:
-            self.look()
-            controller = self._controller
-            replicas = controller.policy.replicas.get(expected.shape.id)
-            most = replicas.max if replicas is not None else MAX_PLACEHOLDERS
-            now = controller.now()
-            leads = await self._seen_leads(now - _LOOK_BACK)
-            snapshot = controller.watch.snapshot
-            copy = _Copy(snapshot.items(), now, most, self._seen.found(now), leads, snapshot.rules)
-            return await turn.run(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
+            return (await self._together([occurrence], assumptions, turn)).get(occurrence)
+
+    async def of_day(
+        self, entries: Sequence[Occurrence], assumptions: RehearsalAssumptions | None = None
+    ) -> dict[Occurrence, Rehearsal]:
+        """Rehearse entries of calendars together; entries whose profile the hub does not publish are left out.
+
+        It waits for its turn, however many other rehearsals wait.
+        """
+        async with self._turns.turn() as turn:
+            return await self._together(entries, assumptions, turn)
+
+    async def _together(
+        self, entries: Sequence[Occurrence], assumptions: RehearsalAssumptions | None, turn: Turn
+    ) -> dict[Occurrence, Rehearsal]:
+        announced = {entry: each for entry in entries if (each := self._announced(entry)) is not None}
+        copy, assumed = await self._copy(), assumptions or RehearsalAssumptions()
+        found = await turn.run(self._rehearse, [*announced.values()], copy, assumed, _MAX_DAY_SECONDS)
+        return dict(zip(announced, found, strict=True))
+
+    async def of_users(self, expected: ExpectedUsers, assumptions: RehearsalAssumptions | None = None) -> Rehearsal:
+        """Rehearse announced users, beside the calendars' entries of the same time. Only one rehearsal runs at a time.
+
+        An entry that announces the same is taken for these users.
+
+        Raises
+        ------
+        TooManyRehearsals
+            If the limit of waiting rehearsals is reached.
+        """
+        async with self._turn() as turn:
+            announced = []
+            for occurrence in self._controller.scale_ahead.calendars.occurrences(self._controller.now(), _AHEAD):
+                entry = self._announced(occurrence)
+                if entry is not None and entry.is_beside(expected):
+                    announced.append(entry)
+            same = next((each for each in announced if each.announces(expected)), None)
+            if same is None:
+                same = _Announced(expected, expected.begins + _AT_LEAST, self._not_prepared(expected))
+                announced.append(same)
+            copy = await self._copy()
+            found = await turn.run(self._rehearse, announced, copy, assumptions or RehearsalAssumptions())
+            return found[announced.index(same)]
+
+    async def _copy(self) -> _Copy:
+        self.look()
+        controller, now = self._controller, self._controller.now()
+        leads = await self._seen_leads(now - _LOOK_BACK)
+        limits = {shape: replicas.max for shape, replicas in controller.policy.replicas.items()}
+        snapshot = controller.watch.snapshot
+        return _Copy(snapshot.items(), now, limits, self._seen.found(now), leads, snapshot.rules)
+
+    def _announced(self, occurrence: Occurrence) -> _Announced | None:
+        shapes = self._controller.published.shapes
+        choice = find_choice(occurrence.profile, shapes)
+        if choice is None:
+            return None
+        expected = expected_by_occurrence(occurrence, choice, shapes[choice])
+        return _Announced(
+            expected, occurrence.ends, self._not_prepared(expected), occurrence, self._usual_launches(expected)
+        )
+
+    def _group(self, expected: ExpectedUsers) -> ProfileGroup | None:
+        return next((each for each in self._controller.groups() if each.shape == expected.shape.id), None)
+
+    def _usual_launches(self, expected: ExpectedUsers) -> int:
+        """Servers by which the usual launches of past weeks grow while the users come."""
+        group = self._group(expected)
+        demand = self._controller.scale_ahead.demand_of(group.name) if group is not None else None
+        if demand is None:
+            return 0
+        minutes = max(whole_minutes(expected.ramp), 1)
+        return round(usual_growth(demand.record, minute_of(expected.begins), minutes) or 0.0)
+
+    def _not_prepared(self, expected: ExpectedUsers) -> str:
+        """Why scale-ahead creates no placeholders for the users of an entry; empty if it does."""
+        controller, profile, group = self._controller, expected.profile, self._group(expected)
+        mode, policy = controller.scale_ahead.settings.mode, controller.policy
+        if mode is not ScaleAheadMode.ACT:
+            return f"scale-ahead only {mode.value}s"
+        if group is None:
+            return f"{profile} has no placeholders"
+        if policy.observing_because:
+            return policy.observing_because
+        if group.shape in policy.paused:
+            return f"placeholders of {profile} are paused"
+        if not controller.scale_ahead.follows_calendar(group):
+            return f"the policy of {profile} does not follow the calendar"
+        return ""
 
     async def what_if(self, question: WhatIf) -> Simulation:
         """Simulate a change of the present cluster. It takes turns with rehearsals.
@@ -218,7 +318,7 @@ class Rehearsals:
             self.look()
             now = self._controller.now()
             snapshot = self._controller.watch.snapshot
-            copy = _Copy(snapshot.items(), now, MAX_PLACEHOLDERS, self._seen.found(now), {}, snapshot.rules)
+            copy = _Copy(snapshot.items(), now, {}, self._seen.found(now), {}, snapshot.rules)
             return await turn.run(self._simulate, question, copy)
 
     def kinds(self) -> tuple[str, ...]:
@@ -257,26 +357,48 @@ class Rehearsals:
     # --- in a thread --------------------------------------------------------------------------------------------------
 
     @_without_collections()
-    def _rehearse(self, expected: ExpectedUsers, copy: _Copy, assumptions: RehearsalAssumptions) -> Rehearsal:
-        end = time.monotonic() + _MAX_SECONDS
-        settings = self._controller.settings
+    def _rehearse(
+        self,
+        announced: Sequence[_Announced],
+        copy: _Copy,
+        assumptions: RehearsalAssumptions,
+        seconds: float = _MAX_SECONDS,
+    ) -> list[Rehearsal]:
+        end = time.monotonic() + seconds
+        settings, options = self._controller.settings, self._controller.scale_ahead.settings.options
         snapshot = Snapshot(copy.objects, rules=copy.rules)
         view = View(snapshot, copy.now, namespaces=self._controller.server_namespaces.present)
-        supplies = self._supplies(view, expected.profile, copy, assumptions)
-        return rehearse(
-            expected,
-            view,
-            settings.placeholders.namespace,
-            supplies,
-            RehearsalSettings(
-                margin=assumptions.margin,
-                image_time=assumptions.image_time,
-                max_placeholders=copy.max_placeholders,
-                quotas=self._quotas(),
-                kinds_are_all=bool(self._kinds) or (settings.policy.node_kinds_complete and bool(supplies)),
-            ),
-            is_over=lambda: time.monotonic() > end,
-        )
+        quotas = self._quotas()
+        supplies = {
+            each: tuple(
+                replace(supply, starts_per_minute=supply.starts_per_minute or options.node_starts_per_minute)
+                for supply in self._supplies(view, each, copy, assumptions)
+            )
+            for each in {each.expected.profile for each in announced}
+        }
+        entries = [
+            Announced(
+                each.entry.name if each.entry is not None else "",
+                each.expected,
+                each.ends,
+                supplies[each.expected.profile],
+                RehearsalSettings(
+                    margin=assumptions.margin,
+                    image_time=assumptions.image_time,
+                    max_placeholders=copy.limits.get(each.expected.shape.id, MAX_PLACEHOLDERS),
+                    quotas=quotas,
+                    kinds_are_all=bool(self._kinds)
+                    or (settings.policy.node_kinds_complete and bool(supplies[each.expected.profile])),
+                    not_prepared=each.not_prepared,
+                    is_announced=each.entry is not None,
+                    has_autoscaler=self._controller.node_ceilings.has_autoscaler,
+                ),
+                each.usual,
+            )
+            for each in announced
+        ]
+        namespace = settings.placeholders.namespace
+        return rehearse_day(entries, view, namespace, is_over=lambda: time.monotonic() > end)
 
     @_without_collections()
     def _simulate(self, question: WhatIf, copy: _Copy) -> Simulation:

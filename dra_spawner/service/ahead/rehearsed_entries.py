@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Final
 
@@ -15,7 +15,7 @@ from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
-from dra_spawner.service.ahead.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
+from dra_spawner.service.ahead.rehearsals import RehearsalAssumptions, Rehearsals
 
 __all__ = ["RehearsedEntries"]
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _AHEAD: Final = timedelta(days=1)
 _INTERVAL_SECONDS: Final = 600.0
 #: Limit of rehearsed entries; a rehearsal takes seconds on a big cluster.
-_MAX: Final = 20
+_MAX: Final = 100
 #: Time for the first calendars and nodes to be read.
 _INITIAL_DELAY_SECONDS: Final = 30.0
 
@@ -37,6 +37,7 @@ class RehearsedEntries:
         self._controller = controller
         self._rehearsals = rehearsals
         self._log_once = LogOnce(log)
+        self._left_out = 0
         self.results: Mapping[Occurrence, Rehearsal] = {}
 
     async def run(self) -> None:
@@ -50,36 +51,34 @@ class RehearsedEntries:
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def refresh(self) -> None:
-        """Rehearse each entry that has not begun, one after the other."""
+        """Rehearse all entries that have not begun, each beside those before it."""
         controller, ahead = self._controller, self._controller.scale_ahead
         now = controller.now()
         coming = [each for each in ahead.calendars.occurrences(now, _AHEAD) if each.begins > now]
         assumptions = RehearsalAssumptions(
             ahead.settings.options.node_lead, margin=ahead.settings.options.settings.calendar_margin
         )
-        found = {}
-        for each in _by_turns(coming)[:_MAX]:
-            try:
-                result = await self._rehearsals.of_occurrence(each, assumptions)
-            except TooManyRehearsals:
-                continue  # rehearsals of administrators come first
-            if result is not None:
-                found[each] = result
-        self.results = found
+        chosen = sorted(_by_turns(coming)[:_MAX], key=lambda each: (each.begins.astimezone(UTC), each.name))
+        self.results = await self._rehearsals.of_day(chosen, assumptions)
+        self._left_out = len(coming) - len(chosen)
         self._log_once.present(self.problems())
 
     def forget(self) -> None:
         """Forget all results: another replica leads, and rehearses."""
-        self.results = {}
+        self.results, self._left_out = {}, 0
 
     def problems(self) -> tuple[str, ...]:
-        """Entries whose users cannot all start in time, as sentences, sorted by their begin."""
+        """Entries whose users cannot all start in time, as sentences by their begin; and how many are left out."""
         now = self._controller.now()
-        return tuple(
+        found = [
             f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M %Z}: {_verdict(result)}"
             for entry, result in self.results.items()
             if not result.is_possible and entry.begins > now
-        )
+        ]
+        if self._left_out:
+            number = f"{self._left_out} of the coming day's calendar entries"
+            found.append(f"Scale-ahead: {number} are not rehearsed, as at most {_MAX} are.")
+        return tuple(found)
 
 
 def _by_turns(entries: Sequence[Occurrence]) -> list[Occurrence]:

@@ -52,12 +52,13 @@ def cluster(*more: Json) -> list[Json]:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Runs the command on objects; without any, on the usual cluster."""
+    """Runs the command on objects; without any, on the usual cluster. Scale-ahead acts there, with an autoscaler."""
 
     def command(line: str, *options: str, objects: list[Json] | None = None) -> tuple[int, str, str]:
         listed = objects if objects is not None else cluster(profiles())
         (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": listed}))
-        code = main(["rehearse", line, "--objects", str(tmp_path / "cluster.json"), *options])
+        known = () if "--mode" in options else ("--mode", "act", "--autoscaler")
+        code = main(["rehearse", line, "--objects", str(tmp_path / "cluster.json"), *known, *options])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -132,8 +133,21 @@ def test_quotas_and_limits(run: Run) -> None:
     code, found = verdict(run, line, objects=objects)
     assert (code, [each["code"] for each in found["problems"]]) == (1, ["quota"])
     assert "has pods for 4 more servers" in found["problems"][0]["message"]
-    code, found = verdict(run, "20 of gpu-slice tomorrow at 17:00", "--max-placeholders", "18")
-    assert (code, found["problems"][0]["code"], found["problems"][0]["users"]) == (1, "placeholder-limit", 2)
+    limit = ("--max-placeholders", "18")
+    code, found = verdict(run, "30 of gpu-slice within 0 min tomorrow at 17:00", *limit)
+    assert (code, found["problems"][0]["code"], found["problems"][0]["users"]) == (1, "placeholder-limit", 6)
+    # Two placeholders bring a node with room for eight.
+    assert verdict(run, "20 of gpu-slice tomorrow at 17:00", *limit)[0] == 0
+
+
+def test_what_nobody_does_is_a_condition(run: Run) -> None:
+    line = "24 of gpu-slice tomorrow at 17:00"
+    code, out, _ = run(line, "--mode", "advise", "--autoscaler")
+    assert (code, out.partition(":")[0]) == (1, "Only if 1 node of g2 is ordered at 16")
+    assert "problem: scale-ahead only advises, so nothing orders 1 node of g2 before the users come" in out
+    code, out, _ = run(line, "--mode", "act")
+    assert (code, out.partition(" on ")[0]) == (1, "Only if 1 node of g2 is added by 16:55: 24 users can start")
+    assert "problem: no autoscaler is named (--autoscaler), so nothing is certain to add 1 node of g2" in out
 
 
 def test_the_profiles_of_the_right_hub(run: Run) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
@@ -10,8 +12,10 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_table import rehearsal_text
 from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import IMAGE, NAMESPACE, SHARE, gpu_claim, user_shape
-from tests.scale_ahead.rehearsal.questions import answer, codes, expect, hub, supplies
+from tests.placeholders.planner.simulated_cluster import START
+from tests.scale_ahead.rehearsal.questions import LEAD, answer, codes, expect, hub, supplies
 
 
 def test_no_kind_of_node_is_large_enough() -> None:
@@ -96,13 +100,98 @@ def test_a_quota() -> None:
 
 
 def test_the_limit_of_placeholders() -> None:
-    """Free capacity needs no placeholder; new nodes come for placeholders only."""
-    found = answer(hub("a"), expect(30), max_placeholders=20)
+    """Free capacity needs no placeholder; new nodes come for placeholders, and then for users who wait."""
+    found = answer(hub("a"), expect(30, ramp=timedelta(0)), max_placeholders=20)
     (problem,) = [each for each in found.problems if each.blocks]
-    assert (problem.code, problem.users) == (ProblemCode.PLACEHOLDER_LIMIT, 10)
+    # Two nodes come for twelve placeholders, with room for 16 users.
+    assert (problem.code, problem.users) == (ProblemCode.PLACEHOLDER_LIMIT, 6)
     assert "max of placeholders of gpu-slice is 20; 30 are needed" in problem.message
+    assert found.verdict == (
+        "No: 6 of 30 users would wait up to 10 minutes at 10:00: only 20 servers can be prepared in advance."
+    )
+    assert found.with_orders == Waits(6, LEAD, LEAD)
+    assert [each.nodes for each in found.orders] == [2]
     assert answer(hub("a"), expect(8), max_placeholders=2).is_possible
+    assert answer(hub("a"), expect(24), max_placeholders=17).is_possible, "the limit keeps nobody from the new node"
     assert answer(hub("a"), expect(30), max_placeholders=30).is_possible
+    nobody = answer(hub("a"), expect(30, ramp=timedelta(0)), max_placeholders=20, has_autoscaler=False)
+    assert nobody.with_orders.without_end == 6
+
+
+def test_a_quota_needs_no_nodes_for_servers_that_it_forbids() -> None:
+    found = answer(hub("a"), expect(40), quotas=(quota("q", pods=10),))
+    assert [each.slots for each in found.orders] == [(2,)]
+    assert (found.placed, found.with_orders.without_end) == (10, 30)
+    assert answer(hub("a"), expect(40), quotas=(quota("q", pods=5),)).orders == ()
+
+
+@all_of_them(
+    "minutes, given, expected",
+    {
+        "it is done": (60, {}, "Yes: 12 users can start at 10:00; 1 node of g2 is ordered at 09:45."),
+        "nothing is needed": (60, {"users": 8, "not_prepared": "x", "has_autoscaler": False}, "Yes: 8 users can start"),
+        "only advice": (
+            60,
+            {"not_prepared": "x"},
+            "Only if 1 node of g2 is ordered at 09:45: 12 users can start at 10:00.",
+        ),
+        "no autoscaler": (60, {"has_autoscaler": False}, "Only if 1 node of g2 is added by 09:55: 12 users can start"),
+        "neither": (
+            60,
+            {"not_prepared": "x", "has_autoscaler": False},
+            "Only if 1 node of g2 is added by 09:55: 12 users",
+        ),
+        "not known": (
+            60,
+            {"not_prepared": "x", "has_autoscaler": None},
+            "Only if 1 node of g2 is ordered at 09:45: 12",
+        ),
+        "acts, rest not known": (60, {"has_autoscaler": None}, "Only if 1 node of g2 is added by 09:55: 12 users can"),
+        "no entry": (
+            60,
+            {"is_announced": False},
+            "Only if a calendar entry announces them: 12 users can start at 10:00.",
+        ),
+        "neither entry nor autoscaler": (
+            60,
+            {"is_announced": False, "has_autoscaler": False},
+            "Only if a calendar entry announces them and 1 node of g2 is added by 09:55: 12 users can start at 10:00.",
+        ),
+        "the margin is used up": (13, {"not_prepared": "x"}, "Only if 1 node of g2 is ordered now: 12 users can start"),
+        "too late, whoever does it": (
+            3,
+            {"not_prepared": "x"},
+            "No: 4 of 12 users would wait up to 7 minutes at 09:03: ",
+        ),
+        "too late without autoscaler": (
+            3,
+            {"has_autoscaler": False},
+            "No: 4 of 12 users would wait up to 7 minutes at",
+        ),
+    },
+)
+def test_nothing_is_said_that_nobody_does(minutes: int, given: dict[str, Any], expected: str) -> None:
+    more = dict(given)
+    users = more.pop("users", 12)
+    begins = START + timedelta(minutes=minutes)
+    found = answer(hub("a"), expect(users, begins=begins, ramp=timedelta(0)), **more)
+    assert found.verdict.startswith(expected), found.verdict
+    nobody = [each.message for each in found.problems if each.code is ProblemCode.NOBODY_ORDERS]
+    assert bool(nobody) is expected.startswith(("Only if", "No"))
+
+
+def test_pending_placeholders_order_nothing_without_an_autoscaler() -> None:
+    world = hub("a")
+    for _ in range(12):
+        world.create_placeholder(SHARE)
+    world.schedule()
+    world.pass_time(minutes=9)
+    question = expect(12, begins=START + timedelta(minutes=12), ramp=timedelta(0))
+    assert answer(world, question).verdict == "Yes: 12 users can start at 09:12; 1 node of g2 was ordered at 09:00."
+    found = answer(world, question, not_prepared="scale-ahead only advises", has_autoscaler=False)
+    assert found.verdict.startswith(
+        "No: 4 of 12 users would wait up to 7 minutes at 09:12: the nodes had to be ordered at"
+    )
 
 
 def test_an_image_that_no_node_has_is_reported() -> None:

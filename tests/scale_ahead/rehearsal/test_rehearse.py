@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import expected_by_occurrence
-from dra_spawner.scale_ahead.rehearsal.timetable import Waits
+from dra_spawner.scale_ahead.rehearsal.timetable import Waits, arrivals
 from tests.placeholders.planner.objects import SHARE
 from tests.placeholders.planner.simulated_cluster import START
 from tests.scale_ahead.rehearsal.questions import IN_AN_HOUR, LEAD, answer, codes, expect, hub, supplies
@@ -37,7 +37,7 @@ def test_times_are_in_the_zone_of_the_line_across_a_change_of_the_clock() -> Non
 
 
 def test_late_nodes_do_no_harm_where_users_come_later() -> None:
-    """The node is usable five minutes after the begin; the ninth of 16 users comes after seven and a half."""
+    """The node is usable five minutes after the begin; the ninth of 16 users comes half a minute later."""
     found = answer(hub("a"), expect(16, begins=START + timedelta(minutes=5)))
     assert found.first_order_at == START - timedelta(minutes=10)
     assert (found.is_possible, found.with_orders) == (True, Waits())
@@ -65,11 +65,11 @@ def test_a_margin_may_be_used_up() -> None:
 
 def test_the_wait_if_nothing_is_ordered() -> None:
     """40 users in 10 minutes on nodes of eight: a node is ordered when the 9th, 17th, 25th and 33rd come."""
-    found = answer(hub("a"), expect(40, ramp=timedelta(minutes=10)))
-    without = found.without_orders
-    assert (without.users, without.longest) == (32, LEAD)
-    # Of eight users of a node each comes 15 seconds after the one before.
-    assert without.mean == LEAD - timedelta(seconds=15) * 3.5
+    ramp = timedelta(minutes=10)
+    found = answer(hub("a"), expect(40, ramp=ramp))
+    come = arrivals(IN_AN_HOUR, ramp, 40)
+    late = [come[number // 8 * 8] + LEAD - come[number] for number in range(8, 40)]
+    assert found.without_orders == Waits(32, LEAD, sum(late, timedelta(0)) / 32)
     slow = answer(hub("a"), expect(40, ramp=timedelta(0)), supplies(hub("a"), starts_per_minute=1.0)).without_orders
     assert slow.longest == LEAD + timedelta(minutes=3)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 from zoneinfo import ZoneInfo
+
+import pytest
 
 from dra_spawner.scale_ahead.rehearsal.timetable import (
     Waits,
@@ -61,8 +64,16 @@ def test_nodes_on_demand_keep_the_pace() -> None:
     assert starts_on_demand(after_noon(0, 3), None) == after_noon(0, 3)
 
 
-def test_users_come_evenly() -> None:
-    assert arrivals(NOON, timedelta(minutes=10), 4) == after_noon(0, 2.5, 5, 7.5)
+def test_most_users_come_at_the_begin() -> None:
+    """As in a replay: triangular, with the peak at a sixth."""
+    come = arrivals(NOON, timedelta(minutes=12), 1200)
+    assert come[0] == NOON
+    assert come == tuple(sorted(come))
+    shares = [sum(each < NOON + timedelta(minutes=minute) for each in come) / 1200 for minute in (2, 4, 12)]
+    assert shares == [pytest.approx(1 / 6, abs=0.01), pytest.approx(7 / 15, abs=0.01), 1.0]
+    drawn = Random(1)
+    for part, share in zip((2, 4), shares, strict=False):
+        assert sum(drawn.triangular(0, 12, 2) < part for _ in range(5000)) / 5000 == pytest.approx(share, abs=0.03)
     assert arrivals(NOON, timedelta(0), 2) == after_noon(0, 0)
     assert arrivals(NOON, timedelta(minutes=10), 0) == ()
 

@@ -26,9 +26,12 @@ from dra_spawner.placeholders.planner.targets.placeholder_objects import Placeho
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
+from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.controller.demand_settings import read_calendar_entries
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, read_calendar_entries
+from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.scale_ahead.demand.policies import Buffer, DemandPolicy
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
@@ -38,6 +41,7 @@ from dra_spawner.service.traits.node_kind_settings import read_node_kinds
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 from tests.presence import present
@@ -65,11 +69,23 @@ class _Watch(UnstartedWatch):
         return self.is_read
 
 
-def controller(most: int = 100, nodes: str = "ab") -> ScaleAheadController:
+def controller(
+    most: int = 100,
+    nodes: str = "ab",
+    mode: ScaleAheadMode = ScaleAheadMode.ACT,
+    policies: dict[str, DemandPolicy] | None = None,
+    *,
+    has_autoscaler: bool = True,
+) -> ScaleAheadController:
+    """It acts, and there is an autoscaler."""
     settings = ControllerSettings(
-        NAMESPACE, {"gpu-slice": ReplicaRange(0, most)}, placeholders=PlaceholderSettings(NAMESPACE)
+        NAMESPACE,
+        {"gpu-slice": ReplicaRange(0, most)},
+        placeholders=PlaceholderSettings(NAMESPACE),
+        has_autoscaler=has_autoscaler,
     )
-    found = unstarted_controller(settings, _Watch(nodes), now=lambda: START)
+    ahead = ScaleAhead(ScaleAheadSettings(mode, policies=policies or {}))
+    found = unstarted_controller(settings, _Watch(nodes), now=lambda: START, scale_ahead=ahead)
     found.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
     return found
 
@@ -106,18 +122,103 @@ async def test_entries_are_rehearsed_and_their_problems_are_reported() -> None:
 
 
 async def test_no_calendar_and_no_event_uses_up_all_rehearsals() -> None:
-    def entries(name: str, number: int, minute: int) -> list[dict[str, str]]:
-        begins = [f"2026-03-02 10:{minute if name == 'lines' else minute + each:02}" for each in range(number)]
-        return [{"users": f"{each + 1} of gpu-slice", "begins": at, "name": name} for each, at in enumerate(begins)]
+    """What is left out is said."""
+
+    def entries(name: str, number: int, apart: int) -> list[dict[str, Any]]:
+        begins = [START + timedelta(hours=1, minutes=each * apart) for each in range(number)]
+        return [
+            {"users": f"{each % 4 + 1} of gpu-slice", "begins": f"{at:%Y-%m-%d %H:%M}", "name": name, "minutes": 5}
+            for each, at in enumerate(begins)
+        ]
 
     service = controller()
-    book = CalendarBook(read_calendar_entries([*entries("lines", 30, 0), *entries("many", 30, 1)], UTC))
+    book = CalendarBook(read_calendar_entries([*entries("lines", 4, 0), *entries("many", 110, 10)], UTC))
     book.added = read_calendar_entries(entries("physics", 2, 40), UTC)
     service.scale_ahead.calendars = book
     rehearsed = RehearsedEntries(service, Rehearsals(service))
     await rehearsed.refresh()
     names = Counter(each.name for each in rehearsed.results)
-    assert names == {"lines": 1, "many": 17, "physics": 2}
+    assert names == {"lines": 1, "many": 97, "physics": 2}
+    assert rehearsed.problems() == (
+        "Scale-ahead: 16 of the coming day's calendar entries are not rehearsed, as at most 100 are.",
+    )
+
+
+async def test_entries_of_one_time_are_rehearsed_together() -> None:
+    """Two nodes of eight, and eight at most: 64 servers. The last of many is rehearsed, too."""
+    kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": 8, "max_nodes": 8}])
+
+    def entries(*begins: str, users: int = 40) -> tuple[CalendarEntry, ...]:
+        return read_calendar_entries(
+            [
+                {
+                    "users": f"{users} of gpu-slice",
+                    "begins": f"2026-03-02 {at}",
+                    "name": f"class {number}",
+                    "minutes": 60,
+                }
+                for number, at in enumerate(begins)
+            ],
+            UTC,
+        )
+
+    async def verdicts(*begins: str, **more: int) -> list[str]:
+        service = controller()
+        service.scale_ahead.calendars = CalendarBook(entries(*begins, **more))
+        rehearsed = RehearsedEntries(service, Rehearsals(service, kinds=kinds))
+        await rehearsed.refresh()
+        return [each.verdict.partition(" at ")[0] for each in rehearsed.results.values()]
+
+    both = ["Yes: 40 users can start", "No: 16 of 40 users cannot start"]
+    assert await verdicts("10:00", "10:00") == both
+    assert await verdicts("10:00", "10:10") == both
+    assert await verdicts("10:00", "11:10") == ["Yes: 40 users can start"] * 2, "the first class has ended"
+    many = await verdicts(*(f"{10 + number // 4}:{number % 4 * 15:02}" for number in range(25)), users=17)
+    assert many == (["Yes: 17 users can start"] * 3 + ["No: 4 of 17 users cannot start"]) + many[4:]
+    assert len(many) == 25
+
+
+async def test_a_verdict_stays_while_other_rehearsals_wait() -> None:
+    go = threading.Event()
+
+    def quotas() -> tuple[Quota, ...]:
+        assert go.wait(60)
+        return ()
+
+    service = controller()
+    service.scale_ahead.calendars = CalendarBook(
+        read_calendar_entries([{"users": "20 of gpu-slice", "begins": "2026-03-02 10:00"}], UTC)
+    )
+    rehearsals = Rehearsals(service, quotas=quotas)
+    rehearsed = RehearsedEntries(service, rehearsals)
+    others = [asyncio.create_task(rehearsals.of_occurrence(entry())) for _ in range(8)]
+    await asyncio.sleep(0)
+    task = asyncio.create_task(rehearsed.refresh())
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(task, *others)
+    assert [each.is_possible for each in rehearsed.results.values()] == [True]
+
+
+@all_of_them(
+    "given, expected",
+    {
+        "it acts": ({}, "Yes: 20 users can start at 10:00; 1 node of g2 is ordered at 09:45."),
+        "it advises": ({"mode": ScaleAheadMode.ADVISE}, "Only if 1 node of g2 is ordered at 09:45: 20 users can"),
+        "no autoscaler": ({"has_autoscaler": False}, "Only if 1 node of g2 is added by 09:55: 20 users can start"),
+        "another policy": ({"policies": {"gpu-slice": Buffer(3)}}, "Only if 1 node of g2 is ordered at 09:45: 20"),
+    },
+)
+async def test_what_the_service_does_not_do_is_a_condition(given: dict[str, Any], expected: str) -> None:
+    service = controller(**given)
+    service.scale_ahead.calendars = CalendarBook(
+        read_calendar_entries([{"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}], UTC)
+    )
+    rehearsed = RehearsedEntries(service, Rehearsals(service))
+    await rehearsed.refresh()
+    (result,) = rehearsed.results.values()
+    assert result.verdict.startswith(expected)
+    assert bool(rehearsed.problems()) is expected.startswith("Only if")
 
 
 async def test_an_entry_of_a_calendar() -> None:
@@ -135,8 +236,10 @@ async def test_limits_quotas_and_lead_times_of_the_service() -> None:
     images = START + timedelta(minutes=7)
     database.add([NodeLeadTime(str(each), "n", "g2", START, images=images) for each in range(3)])
     quotas = (Quota("q", left={"pods": 12 * NANO_PER_UNIT}),)
-    found = present(await Rehearsals(controller(17), lambda: database, lambda: quotas).of_occurrence(entry()))
-    assert [(each.code.value, each.users) for each in found.problems] == [("quota", 8), ("placeholder-limit", 3)]
+    found = present(await Rehearsals(controller(), lambda: database, lambda: quotas).of_occurrence(entry()))
+    assert [(each.code.value, each.users) for each in found.problems] == [("quota", 8)]
+    found = present(await Rehearsals(controller(17), lambda: database, lambda: ()).of_occurrence(entry(users=40)))
+    assert [each.code.value for each in found.problems] == ["placeholder-limit"]
     assert found.orders[0].supply.lead == timedelta(minutes=7)
     database.close()
 
@@ -289,8 +392,17 @@ async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
     context.follow(service.watch, service)
     status, found = await post(url, {"line": "24 of gpu-slice at 10:00"})
     assert status == 200
-    assert found["verdict"] == "Yes: 24 users can start at 10:00; 1 node of g2 is ordered at 09:45."
+    assert found["verdict"] == "Only if a calendar entry announces them: 24 users can start at 10:00."
     assert found["orders"][0]["template_node"] == "a"
+    # An entry that announces the same is taken for these users; others are beside them.
+    announced = {"users": "24 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}
+    service.scale_ahead.calendars = CalendarBook(read_calendar_entries([announced], UTC))
+    _, found = await post(url, {"line": "24 of gpu-slice at 10:00"})
+    assert found["verdict"] == "Yes: 24 users can start at 10:00; 1 node of g2 is ordered at 09:45."
+    _, found = await post(url, {"line": "8 of gpu-slice at 10:10"})
+    assert found["verdict"].startswith("Only if a calendar entry announces them: 8 users can start")
+    assert "physics (24 users)" in found["problems"][-1]["message"]
+    service.scale_ahead.calendars = CalendarBook()
     more = {"zone": "Europe/Berlin", "lead_minutes": 20, "image_minutes": 1.5, "margin_minutes": 0}
     _, found = await post(url, {"line": "24 of gpu-slice at 11:00", **more})
     assert found["first_order_at"] == "2026-03-02T10:38:30+01:00"

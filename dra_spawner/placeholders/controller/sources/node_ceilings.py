@@ -78,6 +78,11 @@ class NodeCeilings:
         for record in records:
             self.record(record)
 
+    @property
+    def has_autoscaler(self) -> bool:
+        """Whether an autoscaler is known to add nodes."""
+        return self._has_autoscaler or bool(self._grown_kinds())
+
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def more_nodes(self) -> dict[str, int]:

@@ -41,9 +41,8 @@ def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tu
     return Pod.from_json(_with_uid(placeholder_pod(shape, name, settings))), claims
 
 
-def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTemplate, ...]]:
+def simulated_user(shape: Shape, namespace: str, name: str = "simulated-user") -> tuple[Pod, tuple[ClaimTemplate, ...]]:
     """A user's pod of a shape, which requires a node that is ready and not drained, and its claim templates."""
-    name = "simulated-user"
     templates = tuple(
         ClaimTemplate.from_json(
             {

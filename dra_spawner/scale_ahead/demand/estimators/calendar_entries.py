@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
@@ -110,12 +110,12 @@ def awaited_users(
     windows = windows or OpenWindows()
     found = []
     counted = 0.0  # launches that an earlier entry explains
-    for occurrence in sorted(occurrences, key=_begin_and_name):
+    coming = sorted(occurrences, key=_begin_and_name)
+    for occurrence, orders in zip(coming, _order_times(coming, lead + margin, starts_per_minute), strict=True):
         begins, ramp = minute_of(occurrence.begins), whole_minutes(occurrence.ramp)
         opens = begins - margin
         closes = min(begins + ramp + margin, minute_of(occurrence.ends))
-        starting = 0 if starts_per_minute == float("inf") else ceil(occurrence.users / starts_per_minute)
-        if now >= closes or not windows.is_open(occurrence, opens - lead - starting, now):
+        if now >= closes or not windows.is_open(occurrence, orders, now):
             continue
         if occurrence.counts == IN_TOTAL:
             users = occurrence.users - present
@@ -126,6 +126,25 @@ def awaited_users(
         if users > 0:
             found.append(AwaitedUsers(occurrence, users, opens))
     return tuple(found)
+
+
+def _order_times(coming: Sequence[Occurrence], ahead: int, starts_per_minute: float) -> list[int]:
+    """Minutes at which the placeholders of entries must be ordered: nodes of one entry start before those of the next.
+
+    Parameters
+    ----------
+    coming
+        In the order of their begin.
+    ahead
+        Minutes before the begin by which the last node has started.
+    """
+    found: list[int] = []
+    for occurrence in reversed(coming):
+        started = minute_of(occurrence.begins) - ahead
+        if starts_per_minute != float("inf"):
+            started = min(started, found[-1] if found else started) - ceil(occurrence.users / starts_per_minute)
+        found.append(started)
+    return found[::-1]
 
 
 def calendar_estimate(awaited: Iterable[AwaitedUsers], usual: int) -> Estimate:

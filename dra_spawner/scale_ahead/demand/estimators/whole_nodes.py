@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 __all__ = ["NewNodeSlots", "WholeNodes", "whole_nodes"]
 
@@ -17,10 +18,13 @@ class NewNodeSlots:
         Servers of the group on it; None if no node that takes one is known.
     starts_per_minute
         Nodes that start in a minute at most, as an administrator describes the kind; None if unlimited.
+    lead
+        Time from the order of a node until users are let in, as described; None if it is not.
     """
 
     slots: int | None = None
     starts_per_minute: float | None = None
+    lead: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

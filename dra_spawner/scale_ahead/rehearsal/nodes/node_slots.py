@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 from dra_spawner import names
@@ -14,6 +15,7 @@ from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated
 from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
+from dra_spawner.scale_ahead.demand.lead_times import lead_time_quantile
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.rehearsal.nodes.seen_nodes import SeenNode, SeenNodes
 from dra_spawner.simulator.devices.search_limits import CommonBudget
@@ -64,7 +66,8 @@ class NodeSlots:
             counts = [count for each in nodes if (count := self._count(view, shape, each)) is not None]
             if not counts and (not kind.profiles or not profiles.isdisjoint(kind.profiles)):
                 counts = [kind.slots]
-            yield from (NewNodeSlots(each, kind.starts_per_minute) for each in counts)
+            lead = (lead_time_quantile(kind.lead_times) or timedelta(0)) + kind.image_time
+            yield from (NewNodeSlots(each, kind.starts_per_minute, lead) for each in counts)
 
     def _count(self, view: View, shape: Shape, seen: SeenNode) -> int | None:
         key = shape.id, seen.kind, seen.key

@@ -41,6 +41,8 @@ class NodeSupply:
     """Servers on a node, as described; None if unknown. They count if no node of the kind proves another number."""
     lead_is_known: bool = True
     """Whether the lead time was recorded or described, not assumed."""
+    taken: int = 0
+    """Nodes that users of other entries need, and that are not present yet."""
 
     @property
     def is_known(self) -> bool:
@@ -50,7 +52,7 @@ class NodeSupply:
     @property
     def max_new(self) -> int | None:
         """Limit of the number of new nodes; None if unknown."""
-        return max(self.max_nodes - len(self.nodes), 0) if self.max_nodes is not None else None
+        return max(self.max_nodes - len(self.nodes) - self.taken, 0) if self.max_nodes is not None else None
 
     @property
     def usable_after(self) -> timedelta:

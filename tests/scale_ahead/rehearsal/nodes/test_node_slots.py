@@ -55,7 +55,8 @@ def described(kinds: Sequence[NodeKind] = ()) -> NodeSlots:
 def test_what_a_new_node_brings(
     world: World, kinds: Sequence[NodeKind], slots: int | None, starts: float | None
 ) -> None:
-    assert described(kinds).of(world.view(), SHARE, ["gpu-slice"]) == NewNodeSlots(slots, starts)
+    lead = LEAD[0] if kinds and slots else None
+    assert described(kinds).of(world.view(), SHARE, ["gpu-slice"]) == NewNodeSlots(slots, starts, lead)
 
 
 def test_what_runs_and_what_is_gone_change_nothing() -> None:
