@@ -33,7 +33,7 @@ from dra_spawner.scale_ahead.rehearsal.quotas import quota_capacity
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation, situation_of
-from dra_spawner.scale_ahead.rehearsal.timetable import Waits
+from dra_spawner.scale_ahead.rehearsal.timetable import Waits, arrivals
 from dra_spawner.scale_ahead.rehearsal.verdict_text import verdict
 
 __all__ = ["rehearse"]
@@ -125,18 +125,20 @@ def _left(
     return replace(
         settings,
         placeholders_of_others=sum(
-            each.servers + each.warm
-            for each in beside
-            if each.shape.id == expected.shape.id and _still_come(each, expected.begins - settings.margin)
+            _still_come(each, expected.begins) for each in beside if each.shape.id == expected.shape.id
         ),
         quotas=tuple(_quota_left(each, view, beside) for each in quotas) if quotas is not None else None,
     )
 
 
-def _still_come(beside: ServersBeside, at: datetime) -> bool:
-    """Whether placeholders wait for other users at a time: some of them have not come yet."""
+def _still_come(beside: ServersBeside, at: datetime) -> int:
+    """Number of other users who have not come at a time, so that placeholders wait for them."""
     other = beside.expected
-    return other is None or other.begins.astimezone(UTC) + other.ramp >= at.astimezone(UTC)
+    if other is None:
+        return beside.servers + beside.warm
+    moment = at.astimezone(UTC)
+    come = arrivals(other.begins.astimezone(UTC), other.ramp, beside.servers + beside.warm)
+    return sum(each >= moment for each in come)
 
 
 def _quota_left(quota: Quota, view: View, beside: Sequence[ServersBeside]) -> Quota:

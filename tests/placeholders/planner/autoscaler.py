@@ -179,6 +179,7 @@ class Autoscaler:
         if not pending:
             return []
         ordered, allowed = 0, self._starts_allowed()
+        there = self.nodes  # without the template nodes of the trial
         with snapshot.trial():
             templates = [self._add_template(number) for number in range(len(self._ordered) + len(self._published))]
             unready = set(self._published)
@@ -186,7 +187,7 @@ class Autoscaler:
                 names = [name for name in (*snapshot.nodes,) if name not in unready]
                 if any(snapshot.schedule(pod, name).fits for name in names):
                     continue
-                if self.nodes + ordered >= self._group.most or ordered >= allowed:
+                if there + ordered >= self._group.most or ordered >= allowed:
                     break
                 snapshot.fork()
                 name = self._add_template(len(templates))

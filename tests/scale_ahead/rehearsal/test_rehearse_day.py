@@ -8,6 +8,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+import pytest
+
 from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.targets.shapes import Shape
@@ -19,6 +21,7 @@ from tests.all_of_them import all_of_them
 from tests.examples import example_count
 from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE
 from tests.placeholders.planner.world import World
+from tests.scale_ahead.rehearsal.coming_day import ComingDay
 from tests.scale_ahead.rehearsal.questions import IN_AN_HOUR, hub, supplies
 
 PODS = (Quota("q", left={"pods": 12 * NANO_PER_UNIT}),)
@@ -133,3 +136,13 @@ def test_together_no_more_start_than_fit(seed: int) -> None:
     without = rehearsed(hub("a", "b"), *(each for number, each in enumerate(entries) if number != last), max_nodes=most)
     others = [each for number, each in enumerate(found) if number != last]
     assert [replace(each, problems=()) for each in without] == [replace(each, problems=()) for each in others]
+
+
+@all_of_them("seed", range(example_count(10)))
+def test_what_is_rehearsed_happens(seed: int) -> None:
+    """Random clusters, entries and modes in virtual time: the verdict is right, and as many users wait as it says."""
+    day = ComingDay(seed)
+    day.happen()
+    is_possible = all(each.is_possible for each in day.rehearsed)
+    assert is_possible is (not day.waited), [each.verdict for each in day.rehearsed]
+    assert day.waited == pytest.approx(day.predicted, rel=0.1, abs=2)
