@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final
 
 from dra_spawner.scale_ahead.demand.calibration import Calibration, placeholders_for
@@ -12,7 +13,7 @@ from dra_spawner.scale_ahead.demand.estimators.arrivals import MinuteCounts
 from dra_spawner.scale_ahead.demand.estimators.calendar_entries import OpenWindows
 from dra_spawner.scale_ahead.demand.estimators.reactive import DecayingMean
 from dra_spawner.scale_ahead.demand.hold import RunningMaximum
-from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from dra_spawner.scale_ahead.demand.wall_clock import WallClock
 
@@ -25,6 +26,8 @@ _LEVEL_PRIOR: Final = 10.0
 #: Bounds of the half-life of the recent rate, in lead times.
 _SHORTEST_MEMORY: Final = 0.5
 _LONGEST_MEMORY: Final = 6.0
+#: By how much launches may exceed what was seen in the last weeks.
+_BEYOND_SEEN: Final = 1.5
 #: Statements that wait for what happens: no lead time is longer.
 _MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
 
@@ -79,6 +82,8 @@ class DemandRecord:
         self.held_usual = RunningMaximum()
         """Placeholders for launches that no entry explains."""
         self.windows = OpenWindows()
+        self.seen = RunningMaximum()
+        """Largest growth of the number of servers within a lead time that ends at a minute."""
         self.held_total = RunningMaximum()
         """Servers, and the placeholders for usual launches above the floor, together."""
         self.judged: JudgedForecast | None = None
@@ -97,6 +102,15 @@ class DemandRecord:
         """Launches of the last day in relation to the same times of past weeks."""
         return (self._actual.total + _LEVEL_PRIOR) / (self._usual.total + _LEVEL_PRIOR)
 
+    def bound(self, now: int) -> float:
+        """The most placeholders that launches may want: half more than they needed in any lead time of the last weeks.
+
+        Infinite in the first week, of which little is known.
+        """
+        if not self.counts.knows(now - MINUTES_A_WEEK):
+            return inf
+        return _BEYOND_SEEN * self.seen.held(now, max(self.settings.weeks, 4) * MINUTES_A_WEEK + MINUTES_A_DAY)
+
     def observe(self, minute: int, arrivals: int, departures: int = 0) -> None:
         """Take in a minute that is over.
 
@@ -113,6 +127,8 @@ class DemandRecord:
         # The rush that an entry announces says nothing about other launches.
         self.recent.add(rate if self._is_awaiting else arrivals, decay)
         self.departing.add(departures, decay)
+        if self._lead:
+            self.seen.add(minute, self.counts.largest_growth(minute + 1, self._lead))
         if self._usual_now is not None:
             self._actual.add(arrivals, _LEVEL_DECAY)
             self._usual.add(self._usual_now, _LEVEL_DECAY)
@@ -190,6 +206,7 @@ class DemandRecord:
             "held_usual": self.held_usual,
             "held_total": self.held_total,
             "windows": self.windows,
+            "seen": self.seen,
             "actual": self._actual,
             "usual": self._usual,
         }
@@ -203,7 +220,7 @@ class DemandRecord:
         found.recent, found.departing = self.recent.copy(), self.departing.copy()
         found.held_expected, found.held_launches = self.held_expected.copy(), self.held_launches.copy()
         found.held_total, found.held_usual = self.held_total.copy(), self.held_usual.copy()
-        found.windows = self.windows.copy()
+        found.windows, found.seen = self.windows.copy(), self.seen.copy()
         found._said = {}
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from math import inf
+from math import ceil, inf
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.calibration import placeholders_for, spread
@@ -137,7 +137,10 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     held = record.held_expected.held(now, hold)
     deviation = spread(record.held_launches.held(now, hold), settings.burstiness)
     factor = record.calibration.factor
+    # Safety for bursts must not want many times what ever came.
     uncertain = placeholders_for(held, deviation, factor)
+    if uncertain > (bound := record.bound(now)):
+        uncertain = ceil(bound)
 
     awaited = _awaited(record, situation, now, lead)
     # Until an entry begins, its target does not fall: what is ordered and deleted again helps nobody.

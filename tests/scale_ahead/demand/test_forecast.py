@@ -20,7 +20,7 @@ from dra_spawner.scale_ahead.demand.forecast import (
     forecast,
     usual_launches,
 )
-from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_WEEK, datetime_of, minute_of
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK, datetime_of, minute_of
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
@@ -341,3 +341,16 @@ def test_the_target_of_an_entry_rises_only_until_it_begins(seed: int) -> None:
     numbers = [each.placeholders - each.kept for each in awaiting]
     assert numbers == sorted(numbers)
     assert numbers[-1] >= sum(each.users for each in entries)
+
+
+def test_bursts_do_not_want_many_times_what_ever_came() -> None:
+    """Batches at random: a safety factor that few of them have taught asks for more than any of them has needed."""
+    random, host, largest = Random(1), Host(), 0
+    above = []
+    for minute in range(10 * MINUTES_A_DAY):
+        came = random.randrange(5, 61) if random.random() < 18 / MINUTES_A_DAY else 0
+        answer = host.minutes(1, came)
+        largest = max(largest, host.record.counts.largest_growth(host.now, 8))
+        if minute > MINUTES_A_WEEK:
+            above.append(answer.placeholders - 1.5 * largest)
+    assert max(above) < 1
