@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,7 +22,7 @@ from dra_spawner.scale_ahead.demand.minutes import (
     whole_minutes,
 )
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
-from dra_spawner.scale_ahead.reports.misses import LargestMisses, Miss
+from dra_spawner.scale_ahead.reports.misses import LargestMisses, Miss, MissCause
 from dra_spawner.scale_ahead.reports.timeline import Timeline
 
 __all__ = ["HistoryMiss", "MissReport", "has_waited", "miss_report", "read_miss_report"]
@@ -78,6 +78,7 @@ class _ProfileLaunches:
 
     launches: Counter[int] = field(default_factory=Counter)
     missed: Counter[int] = field(default_factory=Counter)
+    causes: dict[int, Counter[WaitCause | None]] = field(default_factory=dict)
     waited_for: dict[int, Counter[str]] = field(default_factory=dict)
     """Recorded causes of waits, by minute."""
 
@@ -144,6 +145,7 @@ def miss_report(
             timeline.missed[minute - first] += 1
             of_profile.missed[minute] += 1
             of_profile.waited_for.setdefault(minute, Counter())[_waited_for(launch)] += 1
+            of_profile.causes.setdefault(minute, Counter())[launch.cause] += 1
     lead = _lead(lead_times)
     # Forecasts take time, so they are computed only for profiles with one of the largest misses.
     largest = _largest(
@@ -155,7 +157,10 @@ def miss_report(
         of_profile = profiles[profile]
         expected = _expected(came.get(profile, {}), left.get(profile, {}), first, end, lead, settings)
         found += ((profile, miss) for miss in _misses(of_profile, first, end, lead, expected))
-    misses = tuple(HistoryMiss(profile, miss, _mostly(profiles[profile], miss)) for profile, miss in _largest(found))
+    misses = tuple(
+        HistoryMiss(profile, _caused(profiles[profile], miss), _mostly(profiles[profile], miss))
+        for profile, miss in _largest(found)
+    )
     return MissReport(datetime_of(first), now, total, hits, sum(timeline.missed), misses, timeline)
 
 
@@ -230,6 +235,14 @@ def _by_profile(counts: Iterable[MinuteCount]) -> dict[str, dict[int, int]]:
 
 def _waited_for(launch: Launch) -> str:
     return launch.reason or (_CAUSES.get(launch.cause, "") if launch.cause is not None else "")
+
+
+def _caused(profile: _ProfileLaunches, miss: Miss) -> Miss:
+    """A miss with its cause: for most of its launches no node came, although they waited."""
+    causes: Counter[WaitCause | None] = Counter()
+    for minute in range(miss.begins, miss.ends):
+        causes.update(profile.causes.get(minute, {}))
+    return replace(miss, cause=MissCause.NO_NODE_CAME) if 2 * causes[WaitCause.OTHER] > causes.total() else miss
 
 
 def _mostly(profile: _ProfileLaunches, miss: Miss) -> str:

@@ -10,13 +10,16 @@ from typing import Final
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
-from dra_spawner.scale_ahead.reports.misses import Miss
+from dra_spawner.scale_ahead.reports.misses import Miss, MissCause
 
 __all__ = ["MissRow", "demand_line", "entry_line", "miss_json", "miss_row"]
 
 #: Limit of the minutes in the line of an event.
 _LONGEST_RAMP: Final = 24 * 60
-_NOT_PREVENTABLE: Final = "No calendar entry helps: raise the limit of nodes."
+_NOT_PREVENTABLE: Final = {
+    MissCause.NODE_LIMIT: "No calendar entry helps: raise the limit of nodes.",
+    MissCause.NO_NODE_CAME: "No calendar entry helps where no node comes: add nodes, or an autoscaler.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def miss_row(miss: Miss, profile: str, zone: tzinfo = UTC, *, detail: str = "", 
         detail=detail,
         entry=entry_line(found, zone) if miss.is_preventable else "",
         line=demand_line(found) if miss.is_preventable else "",
-        outcome=outcome if miss.is_preventable else _NOT_PREVENTABLE,
+        outcome=_NOT_PREVENTABLE.get(miss.cause, outcome),
     )
 
 

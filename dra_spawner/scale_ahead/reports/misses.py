@@ -24,6 +24,7 @@ class MissCause(StrEnum):
     """Cause of waits, as a clause."""
 
     NODE_LIMIT = "the limit of nodes was reached"
+    NO_NODE_CAME = "everything was in use, and no node came"
     START_RATE = "nodes were started one after the other"
     UNEXPECTED = "more launches came than were expected"
     TOO_FEW = "there were too few placeholders"
@@ -67,8 +68,8 @@ class Miss:
 
     @property
     def is_preventable(self) -> bool:
-        """Whether a calendar entry would have helped: False if the limit of nodes was reached."""
-        return self.cause is not MissCause.NODE_LIMIT
+        """Whether a calendar entry would have helped: False if no more nodes could come."""
+        return self.cause not in (MissCause.NODE_LIMIT, MissCause.NO_NODE_CAME)
 
     def calendar_entry(self, profile: str) -> Occurrence:
         """The entry that would have announced these launches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from dra_spawner.history.user_names import UserNameMode
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from dra_spawner.scale_ahead.reports.history_misses import has_waited, miss_report, read_miss_report
+from dra_spawner.scale_ahead.reports.miss_rows import miss_row
 from dra_spawner.scale_ahead.reports.misses import MissCause
 from tests.all_of_them import all_of_them
 
@@ -144,3 +146,19 @@ def test_misses_within_a_lead_time_are_one() -> None:
 )
 def test_a_launch_has_waited(fields: dict[str, Any], expected: bool) -> None:
     assert has_waited(launch("1", CLASS, **fields), NOW) is expected
+
+
+@all_of_them(
+    "cause, expected, helps",
+    {
+        "a node came": (WaitCause.NODE, MissCause.UNEXPECTED, True),
+        "placeholders were preempted": (WaitCause.PREEMPTION, MissCause.UNEXPECTED, True),
+        "all devices were in use": (WaitCause.OTHER, MissCause.NO_NODE_CAME, False),
+    },
+)
+def test_an_entry_is_no_help_where_no_node_comes(cause: WaitCause, expected: MissCause, helps: bool) -> None:
+    launches = [*usual_launches(1), *(replace(each, cause=cause) if not each.warm else each for each in a_class())]
+    (found,) = miss_report(launches, (), (), (), NOW, DemandSettings()).misses
+    assert (found.miss.cause, found.miss.is_preventable) == (expected, helps)
+    row = miss_row(found.miss, "gpu")
+    assert (bool(row.entry), "No calendar entry helps" in row.outcome) == (helps, not helps)

@@ -90,7 +90,7 @@ def _report_json(found: MissReport) -> Mapping[str, Any]:
                 "profile": each.profile,
                 **miss_json(each.miss, each.profile),
                 "waitedFor": each.waited_for,
-                "line": entry_line(each.miss.calendar_entry(each.profile)),
+                "line": entry_line(each.miss.calendar_entry(each.profile)) if each.miss.is_preventable else "",
             }
             for each in found.misses
         ],
