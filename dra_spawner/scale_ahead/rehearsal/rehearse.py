@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
-from dra_spawner.placeholders.planner.amounts.quota_preemption import needed_amounts
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.decisions.quota_preemption import needed_amounts
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside, measure_capacity
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply

@@ -6,7 +6,6 @@ from datetime import timedelta
 from random import Random
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
-
 from dra_spawner.placeholders.planner.answers.placement import find_placement
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions, ScaleAheadMode
