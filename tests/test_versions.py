@@ -34,6 +34,7 @@ from tests.versions_table import (
     project,
     python_versions,
     python_versions_with_some_tests,
+    releases,
     table,
 )
 
@@ -117,7 +118,7 @@ def test_the_hub_names_an_old_chart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_page_has_the_tables() -> None:
     text = PAGE.read_text()
-    for part in (table(), hub_images(), known_defects()):
+    for part in (table(), releases(), hub_images(), known_defects()):
         assert part in text, f"put this into {PAGE.name}:\n{part}"
 
 

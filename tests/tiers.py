@@ -31,6 +31,7 @@ __all__ = ["Tier", "TierReporter", "dear_ones_first", "tier_of"]
 TESTS: Final = Path(__file__).parent
 #: Modules, tests, and tests with one parameter that are worth their time once a night, not in each change; and why.
 LONG: Final = {
+    "oracle/test_differential.py::test_random_scenarios_have_the_reference_verdicts": "20,000 scenarios of five releases",
     "devcluster/demo/test_demo.py::test_a_hub_whose_proxy_is_late_is_started_again": "20 s until JupyterHub gives a proxy up",
     "placeholders/planner/test_day.py::test_no_more_is_paid_for": "a sum over all days: on a single one it is chance",
     "service/test_chaos.py": "half an hour of anything, on real schedulers",

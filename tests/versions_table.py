@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from packaging.requirements import Requirement
 
+from dra_spawner.dra.features import Quirks
+from dra_spawner.dra.scheduler_rules import RULES
 from dra_spawner.kubernetes_defects import DEFECTS
 from dra_spawner.versions import KUBERNETES, Z2JH, MinorVersion
 from tests.chart.z2jh import VERSIONS
-from tests.cluster.harness_binary import RELEASES
+from tests.cluster.harness_binary import RELEASES as BUILT
 from tests.images.executed import PINS
+from tests.oracle.binary import RELEASES
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "reference" / "versions.md"
@@ -48,7 +53,7 @@ def _text(version: MinorVersion) -> str:
 
 
 def _releases() -> str:
-    newest, *others = (version.removeprefix("v") for version in RELEASES.values())
+    newest, *others = (version.removeprefix("v") for version in BUILT.values())
     return f"{newest}; each night also {', '.join(others)}"
 
 
@@ -96,5 +101,25 @@ def known_defects() -> str:
     return "\n".join(rows)
 
 
+def releases() -> str:
+    """How each release's kube-scheduler decides about devices, as far as they differ, and with what that is compared."""
+    shown = [_text(release) for release in RULES]
+    cases = sorted((ROOT / "tests" / "dra" / "quirks").glob("*.json"))
+    sentences: dict[str, str] = {}
+    for case in map(json.loads, map(Path.read_text, cases)):
+        if "quirk" in case:
+            sentences.setdefault(case["quirk"], case["what"].rstrip("."))
+    rows = [
+        ("in this release", *shown),
+        ("---", *["---"] * len(shown)),
+        ("compared with the allocator of", *(RELEASES[release] for release in RULES)),
+        ("known exactly", *("yes" if rules.is_exact else "no" for rules in RULES.values())),
+    ]
+    names = [field.name for field in fields(Quirks)]
+    for name in sorted(names, key=lambda name: [getattr(rules.quirks, name) for rules in RULES.values()]):
+        rows.append((sentences[name], *("yes" if getattr(rules.quirks, name) else "" for rules in RULES.values())))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 if __name__ == "__main__":
-    print(f"{table()}\n\n{hub_images()}\n\n{known_defects()}")
+    print(f"{table()}\n\n{releases()}\n\n{hub_images()}\n\n{known_defects()}")

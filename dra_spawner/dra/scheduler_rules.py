@@ -140,12 +140,13 @@ def rules_of(release: Release | None, gates: Mapping[str, bool] | None = None) -
 
 
 def inexact_rules(release: Release | None) -> str:
-    """A sentence about a release whose rules are not known exactly; empty where they are, or no release is known."""
+    """A sentence about a release whose rules are not known exactly; empty where they are, or no release is known.
+
+    Older ones than those that are known are not supported at all.
+    """
     rules = rules_of(release)
-    if release is None or rules.is_exact:
+    if release is None or rules.is_exact or release < min(RULES):
         return ""
     found, nearest = (".".join(map(str, each)) for each in (release, rules.release))
-    return (
-        f"How Kubernetes {found} allocates devices is not known exactly here: what is free is computed as Kubernetes "
-        f"{nearest} allocates."
-    )
+    computed = "as its first beta allocates" if release == rules.release else f"as Kubernetes {nearest} allocates"
+    return f"How Kubernetes {found} allocates devices is not known exactly here: what is free is computed {computed}."

@@ -311,7 +311,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     async def work(self, context: ServiceContext) -> None:
         """Watch the cluster and take part in the election, until cancelled."""
         async with await self._connected(context) as api, self.new_watch(api) as watch:
-            await learn_release(api, watch)
+            if problem := await learn_release(api, watch):
+                context.settings_problems += (problem,)
             controller = self.new_controller(api, watch, context.decisions)
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
             register_placeholders(context.registry, controller)

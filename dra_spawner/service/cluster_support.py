@@ -29,19 +29,25 @@ async def cluster_version_problem(api: KubernetesApi) -> str:
 
     An older cluster is watched all the same: placeholders without devices work there.
     """
-    release = await _release(api)
-    return " ".join(filter(None, (version_problem(KUBERNETES, release), inexact_rules(release))))
+    return version_problem(KUBERNETES, await _release(api))
 
 
-async def learn_release(api: KubernetesApi, watch: ClusterWatch) -> None:
-    """Let the watch decide by the rules of the cluster's release; they stay as they are if nobody answers."""
+async def learn_release(api: KubernetesApi, watch: ClusterWatch) -> str:
+    """Let the watch decide by the rules of the cluster's release; they stay as they are if nobody answers.
+
+    Returns
+    -------
+    str
+        A sentence if the release's rules are not known exactly, else empty.
+    """
     release = await _release(api)
-    if release is None:
-        return
-    rules = rules_of(release)
-    if rules != watch.snapshot.rules:
-        log.info("Devices are allocated by the rules of another release: release=%s", ".".join(map(str, rules.release)))
-    watch.follow_rules(rules)
+    problem = inexact_rules(release)
+    if release is not None and (rules := rules_of(release)) != watch.snapshot.rules:
+        log.info("Devices are allocated as in a release: release=%s", ".".join(map(str, rules.release)))
+        if problem:
+            log.warning("%s", problem)
+        watch.follow_rules(rules)
+    return problem
 
 
 async def follow_release(api: KubernetesApi, watch: ClusterWatch) -> NoReturn:

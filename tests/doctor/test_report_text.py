@@ -10,7 +10,8 @@ def test_the_report_lists_findings_by_subject() -> None:
     facts = sound(kubernetes=(1, 38), classes=(), unseen=(Unseen("The\x1b[2J nodes", "no\nright"),))
     assert report_text(facts, examine(facts)) == (
         "versions\n"
-        "  info     Kubernetes 1.38 is newer than 1.37, the newest release that was tested.\n"
+        "  info     Kubernetes 1.38 is newer than 1.37, the newest release that was tested. How Kubernetes 1.38 allocates "
+        "devices is not known exactly here: what is free is computed as its first beta allocates.\n"
         "           (kubernetes-version)\n"
         "\n"
         "devices and drivers\n"

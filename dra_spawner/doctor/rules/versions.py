@@ -10,6 +10,7 @@ from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import chart_of, hub_deployment, name_of, version_of
+from dra_spawner.dra.scheduler_rules import inexact_rules
 from dra_spawner.versions import KUBERNETES, Z2JH, kubelet_version, package_problems, version_text
 
 __all__ = ["VERSION_RULES", "version_findings"]
@@ -93,11 +94,9 @@ def _kubernetes(facts: DoctorFacts) -> Iterator[DoctorFinding]:
         )
         return
     if found is not None and found > KUBERNETES.tested:
-        yield KUBERNETES_VERSION.finding(
-            f"Kubernetes {version_text(found)} is newer than {version_text(KUBERNETES.tested)}, the newest release "
-            "that was tested.",
-            severity=Severity.INFO,
-        )
+        newest = version_text(KUBERNETES.tested)
+        newer = f"Kubernetes {version_text(found)} is newer than {newest}, the newest release that was tested."
+        yield KUBERNETES_VERSION.finding(f"{newer} {inexact_rules(found)}".rstrip(), severity=Severity.INFO)
     version = names.RESOURCE_API.rpartition("/")[2]
     if facts.versions is not None and version not in facts.versions:
         served = f"only {', '.join(sorted(facts.versions))}" if facts.versions else "none of its versions"

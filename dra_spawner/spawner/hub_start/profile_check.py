@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dra_spawner.dra.scheduler_rules import inexact_rules
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.drivers import configured_drivers
 from dra_spawner.profiles.findings import Level
@@ -46,7 +47,8 @@ async def _check_all(server: ServerContext, facts: CheckedFacts) -> None:
     except Exception:  # each start is checked again
         server.log.exception("Profiles are not checked against the cluster")
         return
-    if problem := version_problem(KUBERNETES, facts.facts.kubernetes_version):
+    version = facts.facts.kubernetes_version
+    for problem in filter(None, (version_problem(KUBERNETES, version), inexact_rules(version))):
         server.log.warning("%s", problem)
     for finding in report.findings:
         if finding.level is Level.ERROR:
