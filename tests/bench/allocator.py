@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.scheduler_rules import RULES
 from dra_spawner.simulator.devices.device_state import DeviceState
 from tests.bench.figures import peak_megabytes, ratios
 from tests.bench.fleet import DEVICES_A_NODE, Fleet
@@ -34,7 +35,7 @@ from tests.oracle.binary import oracle_binary
 Json = dict[str, Any]
 
 NODES = 5_000
-SECTIONS = ("whole-devices", "shares", "alike-nodes", "place-4000", "place-40000", "place-40000-mixed")
+SECTIONS = ("whole-devices", "shares", "alike-nodes", "releases", "place-4000", "place-40000", "place-40000-mixed")
 
 
 class GoAllocator:
@@ -134,6 +135,23 @@ def alike_nodes() -> None:
     print(f"  ratio {medians[1] / medians[0]:.2f}")
 
 
+def releases(rounds: int) -> None:
+    """One claim against all nodes, cold, by the rules of each release; rounds of the releases alternate."""
+    print(f"a share on {NODES:,} nodes by the rules of each release (processor time, best of {rounds})")
+    fleet = Fleet(NODES, shared=True, busy=0.8)
+    slices, classes, nodes = decoded(fleet)
+    existing = [ResourceClaim.from_json(item) for item in fleet.existing]
+    claim = ResourceClaim.from_json(fleet.claim())
+    best = dict.fromkeys(RULES, float("inf"))
+    for _ in range(rounds):
+        for release, rules in RULES.items():
+            began = time.process_time()
+            DeviceState(slices, classes, nodes, existing, rules).verdicts([claim])
+            best[release] = min(best[release], time.process_time() - began)
+    for release, seconds in best.items():
+        print(f"  {'.'.join(map(str, release))}: {seconds * 1e3:5.0f} ms, {seconds / best[1, 36]:.2f} of 1.36")
+
+
 def place(nodes: int, count: int, limit: str, mixed: bool) -> None:
     """One claim after the other, each on the first node where it fits."""
     for shared in (True,) if mixed else (False, True):
@@ -219,6 +237,7 @@ def main() -> int:
         "whole-devices": lambda: compare(False, options.rounds, options.attempts),
         "shares": lambda: compare(True, options.rounds, options.attempts),
         "alike-nodes": alike_nodes,
+        "releases": lambda: releases(options.rounds),
         "place-4000": lambda: place(500, 4_000, "limit 1 s", mixed=False),
         "place-40000": lambda: place(NODES, 40_000, "limit 15 s", mixed=False),
         "place-40000-mixed": lambda: place(NODES, 40_000, "limit 15 s", mixed=True),

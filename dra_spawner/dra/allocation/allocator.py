@@ -1,9 +1,8 @@
-"""The structured allocator: which devices a pod's claims get on a node, decided as kube-scheduler 1.36.3 decides.
+"""The structured allocator: which devices a pod's claims get on a node, decided as a release's kube-scheduler decides.
 
-The reference is ``k8s.io/dynamic-resource-allocation`` v0.36.3, package ``structured``, in the variants *incubating*
-and *experimental*; with few features on, a real scheduler runs the variant *stable*, which visits pools in random
-order and which this is not. Devices come first that stand first: pools by driver and name, slices by name, devices
-as listed.
+The reference is ``k8s.io/dynamic-resource-allocation`` of each release in `RULES`, package ``structured``. Devices come
+first that stand first: pools by driver and name, slices by name, devices as listed. Up to 1.35, and with few features
+on up to 1.37, a real scheduler visits pools in random order.
 
 Examples
 --------
