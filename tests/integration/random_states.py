@@ -17,6 +17,7 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
+from dra_spawner.dra.scheduler_rules import rules_of
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.planner.answers.outlook import BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
@@ -32,7 +33,9 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.versions import minor_version
 from tests.cluster.claim_names import own_claim_names
+from tests.cluster.harness_binary import KUBERNETES_VERSION
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import node_with, shareable, whole
 from tests.placeholders.controller.objects import claim_spec
@@ -43,6 +46,7 @@ __all__ = ["PRIORITY_CLASS", "RandomState", "States", "random_state"]
 PRIORITY_CLASS: Final = "dra-spawner-placeholder"
 STATE: Final = "example.com/state"
 _AT_ONCE: Final = 24
+_RULES: Final = rules_of(minor_version(KUBERNETES_VERSION))
 
 Json = dict[str, Any]
 
@@ -196,7 +200,7 @@ class States:
     async def judge(self) -> None:
         """Compute the placement and the outlook of each state's probe, on a snapshot of its own objects."""
         namespace = self.cluster.namespace
-        snapshots = {state.name: Snapshot() for state in self.states}
+        snapshots = {state.name: Snapshot(rules=_RULES) for state in self.states}
         for group, plural, own in (
             ("v1", "nodes", False),
             (RESOURCE_API, "deviceclasses", False),
