@@ -12,6 +12,8 @@ PROJECT: Final = "dra-spawner"
 RESOURCE_GROUP: Final = "resource.k8s.io"
 RESOURCE_API: Final = f"{RESOURCE_GROUP}/v1"
 RESOURCE_API_BETA: Final = f"{RESOURCE_GROUP}/v1beta2"
+TAINT_RULE_APIS: Final = (RESOURCE_API, RESOURCE_API_BETA, f"{RESOURCE_GROUP}/v1alpha3")
+"""API versions that have DeviceTaintRules, the newest first. Kubernetes 1.37 serves the first by itself."""
 #: Of the files that drivers write into containers.
 METADATA_GROUP: Final = "metadata.resource.k8s.io"
 EVENTS_GROUP: Final = "events.k8s.io"

@@ -1,4 +1,4 @@
-"""A Kubernetes in this process: store, API server, claim controller, scheduler and kubelet.
+"""A Kubernetes in this process: store, API server, controllers, scheduler and kubelet.
 
 async with EmbeddedCluster(directory) as cluster:
     cluster.publish(example_objects())
@@ -26,6 +26,7 @@ from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventTyp
 from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import Clock, ScaledClock
 from dra_spawner.devcluster.controllers.claim_controller import ClaimController
+from dra_spawner.devcluster.controllers.taint_eviction import TaintEviction
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
@@ -86,6 +87,7 @@ class EmbeddedCluster:
         self._server = ApiServer(self.store, self.token, logs=lambda pod, container: self.logs(pod, container))
         self._controllers = (
             ClaimController(self.store, self.clock),
+            TaintEviction(self.store, self.clock),
             Scheduler(self.store, self.clock, random=random),
         )
         self._run_pods = run_pods

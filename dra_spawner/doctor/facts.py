@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_spawner.simulator.model.claims import TrackedClaim
 
 __all__ = ["Account", "DoctorFacts", "HttpAnswer", "NeededRight", "RightAnswer", "ServiceSettings", "Unseen"]
@@ -158,6 +158,7 @@ class DoctorFacts:
     packages: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[DeviceClass, ...] | None = None
     slices: tuple[ResourceSlice, ...] | None = None
+    rules: tuple[DeviceTaintRule, ...] | None = None
     claims: tuple[TrackedClaim, ...] | None = None
     nodes: tuple[JsonObject, ...] | None = None
     hub_namespace_pods: tuple[JsonObject, ...] | None = None

@@ -32,10 +32,11 @@ from dra_spawner.doctor.installation import addresses_of, json_object, settings_
 from dra_spawner.doctor.needed_rights import needed_rights
 from dra_spawner.doctor.objects import hub_deployment, labels_of, name_of, pod_spec, service_deployment
 from dra_spawner.doctor.rules.neighbours import NEIGHBOURS
-from dra_spawner.dra.model.objects import DeviceClass, ObjectError, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, ObjectError, ResourceSlice
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.discovery import api_groups, is_absent
 from dra_spawner.kube.client.rights import missing_rule
+from dra_spawner.kube.taint_rules import list_taint_rules
 from dra_spawner.simulator.model.claims import TrackedClaim
 from dra_spawner.versions import MinorVersion, own_packages, served_version
 
@@ -139,7 +140,7 @@ class DoctorReader:
         in_hub = f"of namespace {namespace}"
         groups = await self._try("The APIs of the API server", self._groups())
         (
-            (gates, classes, slices, claims, other_policies),
+            (gates, classes, slices, rules, claims, other_policies),
             (nodes, pods, servers, control_plane),
             (deployments, daemon_sets, services, policies),
             (priority_classes, shapes, lease, user, _),
@@ -148,6 +149,7 @@ class DoctorReader:
                 self._try("The feature gates of the API server", self._gates()),
                 self._list("The device classes", names.RESOURCE_API, "deviceclasses"),
                 self._list("The devices", names.RESOURCE_API, "resourceslices"),
+                self._try("The DeviceTaintRules", list_taint_rules(self._api)),
                 self._list("The claims of all namespaces", names.RESOURCE_API, "resourceclaims"),
                 self._other_policies(groups or {}),
             ),
@@ -197,6 +199,7 @@ class DoctorReader:
             classes=self._decoded(classes, DeviceClass.from_json),
             # In a thread: a service answers meanwhile, and there may be 40,000 devices.
             slices=await asyncio.to_thread(self._decoded, slices, ResourceSlice.from_json),
+            rules=self._decoded(rules, DeviceTaintRule.from_json),
             claims=await asyncio.to_thread(self._decoded, claims, TrackedClaim.from_json),
             nodes=nodes,
             hub_namespace_pods=pods,

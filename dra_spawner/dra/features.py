@@ -84,3 +84,5 @@ class Quirks:
     """A device of which shares are in use, and which is not shared any more, is given as a whole."""
     selectors_refuse_lists: bool = False
     """Without the gate DRAListTypeAttributes, a selector fails on each device with an attribute that is a list."""
+    rules_without_selector: bool = False
+    """A DeviceTaintRule without a selector taints all devices for the scheduler; off: it taints none."""

@@ -70,6 +70,7 @@ _QUIRKS_1_36: Final = replace(
     rounded_sizes_are_binary=True,
     all_leaves_out_full_devices=True,
     selectors_refuse_lists=True,
+    rules_without_selector=True,
 )
 _QUIRKS_1_35: Final = replace(_QUIRKS_1_36, permutations_searched=True, alternatives_mixed_up=True)
 _QUIRKS_1_34: Final = replace(_QUIRKS_1_35, incomplete_pools_used=True)

@@ -24,14 +24,14 @@ from dra_spawner.kube.informers import (
     wait_informers_ended,
 )
 from dra_spawner.kube.observed import ObservedObject, share_strings, without_parameters
-from dra_spawner.names import RESOURCE_API
+from dra_spawner.names import RESOURCE_API, TAINT_RULE_APIS
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject, Kind, Knowledge, decode
 from dra_spawner.simulator.model.nodes import SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 
-__all__ = ["DEVICE_KINDS", "RESOURCES", "Change", "ChangeType", "ClusterWatch"]
+__all__ = ["DEVICE_KINDS", "OPTIONAL_KINDS", "RESOURCES", "Change", "ChangeType", "ClusterWatch"]
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +42,16 @@ RESOURCES: Final[Mapping[Kind, Resource]] = {
     Kind.RESOURCE_CLAIM_TEMPLATE: Resource(Kind.RESOURCE_CLAIM_TEMPLATE, RESOURCE_API, "resourceclaimtemplates"),
     Kind.RESOURCE_SLICE: Resource(Kind.RESOURCE_SLICE, RESOURCE_API, "resourceslices"),
     Kind.DEVICE_CLASS: Resource(Kind.DEVICE_CLASS, RESOURCE_API, "deviceclasses"),
+    Kind.DEVICE_TAINT_RULE: Resource(Kind.DEVICE_TAINT_RULE, TAINT_RULE_APIS[0], "devicetaintrules"),
 }
 """Collections that are followed, in all namespaces: claims of every namespace allocate devices."""
-DEVICE_KINDS: Final = frozenset(kind for kind, resource in RESOURCES.items() if resource.group_version == RESOURCE_API)
+OPTIONAL_KINDS: Final = frozenset((Kind.DEVICE_TAINT_RULE,))
+"""Kinds that many clusters do not serve: 1.36 and older only if an administrator asks for them."""
+DEVICE_KINDS: Final = frozenset(
+    kind
+    for kind, resource in RESOURCES.items()
+    if resource.group_version == RESOURCE_API and kind not in OPTIONAL_KINDS
+)
 """Kinds that a cluster without Dynamic Resource Allocation does not serve."""
 
 
@@ -102,8 +109,10 @@ class ClusterWatch:
                 settings=settings,
                 clock=clock,
                 random=random,
-                may_be_absent=kind in DEVICE_KINDS,
+                may_be_absent=kind in DEVICE_KINDS | OPTIONAL_KINDS,
                 on_absent=self._note_absence,
+                versions=TAINT_RULE_APIS if kind is Kind.DEVICE_TAINT_RULE else (),
+                needs_right=kind not in OPTIONAL_KINDS,
             )
             for kind, resource in RESOURCES.items()
         }
@@ -133,7 +142,9 @@ class ClusterWatch:
 
     def knowledge(self) -> Mapping[Kind, Knowledge]:
         """What is known of each kind: what is missing in the snapshot is gone only where its kind is known."""
-        return {kind: informer.knowledge for kind, informer in self._informers.items()}
+        found = {kind: informer.knowledge for kind, informer in self._informers.items()}
+        # Without such objects nothing is unknown: there are none, or `problems` says which right is missing.
+        return found | {kind: Knowledge.KNOWN for kind in OPTIONAL_KINDS if found[kind] is Knowledge.ABSENT}
 
     def staleness_seconds(self) -> float:
         """Age of the oldest collection; infinite until all were listed once.
@@ -288,13 +299,15 @@ class ClusterWatch:
             case Kind.RESOURCE_CLAIM_TEMPLATE:
                 return snapshot.templates.get(key)
             case Kind.RESOURCE_SLICE:
-                return snapshot.slices.get(key.name)
+                return snapshot.state.devices.published(key.name)
+            case Kind.DEVICE_TAINT_RULE:
+                return snapshot.state.devices.taint_rules.get(key.name)
             case Kind.DEVICE_CLASS:
                 return snapshot.classes.get(key.name)
 
     def _note_absence(self, resource: Resource) -> None:
         """Log once for all kinds that there are no devices."""
-        if not self._absence_logged:
+        if not self._absence_logged and resource.plural not in {RESOURCES[kind].plural for kind in OPTIONAL_KINDS}:
             self._absence_logged = True
             log.warning("The cluster does not serve %s: there are no devices.", resource.group_version)
 

@@ -12,9 +12,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.answer_checks import AnswerChecks, WrongAnswer
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
-from dra_spawner.kube.client.discovery import is_absent
+from dra_spawner.kube.client.discovery import is_absent, served_version
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
 
@@ -154,6 +154,11 @@ class Informer:
         absent.
     on_absent
         Called when the cluster turns out not to serve the resource.
+    versions
+        API versions of the resource; if its own is not served, the first one that discovery names is followed.
+    needs_right
+        Whether nothing is complete without the right to list it. Without this need, what the account may not list
+        counts as absent, and is a problem.
     """
 
     def __init__(
@@ -167,8 +172,13 @@ class Informer:
         random: Random | None = None,
         may_be_absent: bool = False,
         on_absent: Callable[[Resource], None] = lambda resource: None,
+        versions: Sequence[str] = (),
+        needs_right: bool = True,
     ) -> None:
         self.resource = resource
+        self._versions = tuple(versions)
+        self._needs_right = needs_right
+        self._is_forbidden = False
         self._may_be_absent = may_be_absent
         self._on_absent = on_absent
         self._api = api
@@ -202,13 +212,18 @@ class Informer:
     @property
     def knowledge(self) -> Knowledge:
         """Whether an object that was not passed on does not exist."""
-        if self._state is InformerState.OFF:
+        if self._is_without:
             return Knowledge.ABSENT
         return Knowledge.KNOWN if self._state is InformerState.WATCHING else Knowledge.UNKNOWN
 
     def staleness_seconds(self) -> float:
-        """Seconds since the data were complete; infinite before that, 0 if the cluster serves no such resource."""
-        return 0.0 if self._state is InformerState.OFF else self._clock() - self._complete_at
+        """Seconds since the data were complete; infinite before that, 0 if there are none to follow."""
+        return 0.0 if self._is_without else self._clock() - self._complete_at
+
+    @property
+    def _is_without(self) -> bool:
+        """Whether everything goes on without the resource: it is not served, or the account may not list it."""
+        return self._state is InformerState.OFF or self._is_forbidden
 
     @property
     def status(self) -> InformerStatus:
@@ -342,6 +357,7 @@ class Informer:
         self._complete_at = max(self._complete_at, at)
         self._state = InformerState.WATCHING
         self._problem = ""
+        self._is_forbidden = False
         self._synced.set()
 
     def _put(self, item: JsonObject) -> ObjectKey | None:
@@ -380,10 +396,30 @@ class Informer:
 
     async def _note_error(self, error: KubernetesError) -> float:
         """Note an error of a request; the seconds to wait."""
+        if error.status == 404 and await self._turn_to_served_version():
+            return self._delay()
         if error.status == 404 and await self._is_absent():
             return self._note_absence()
         problem = _missing_rule(self.resource, error) if error.status == 403 else str(error)
+        if error.status == 403 and not self._needs_right and not (self._lists or self._known):
+            self._is_forbidden = True
+            self._synced.set()
         return max(self._note_failure(problem), error.retry_after_seconds or 0.0)
+
+    async def _turn_to_served_version(self) -> bool:
+        """Follow another API version from now on, if discovery names one; whether it does."""
+        others = [each for each in self._versions if each != self.resource.group_version]
+        try:
+            served = await served_version(self._api, others, self.resource.plural)
+        except KubernetesError as error:
+            log.info("It is not known which version of %s is served: error=%s", self.resource, error)
+            return False
+        if served is None:
+            return False
+        log.info("Following another version: resource=%s version=%s", self.resource, served)
+        self.resource = replace(self.resource, group_version=served)
+        self._resource_version = None
+        return True
 
     async def _is_absent(self) -> bool:
         """Whether the cluster does not serve the resource, and never did."""

@@ -28,6 +28,7 @@ _RESOURCES: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.NODE: _OF_NODES,
     Kind.RESOURCE_SLICE: _OF_NODES,
     Kind.DEVICE_CLASS: _OF_NODES,
+    Kind.DEVICE_TAINT_RULE: _OF_NODES,
     Kind.POD: _OF_PODS,
     Kind.RESOURCE_CLAIM: _OF_PODS,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dra_spawner.dra.model.objects import ConsumerReference, DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import ConsumerReference, DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_spawner.simulator.devices.device_state import DeviceState
 from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim, consumer_of
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, Kind, stand_in
@@ -80,6 +80,12 @@ class ClusterState:
 
     def remove_slice(self, name: str) -> None:
         self.devices.remove_slice(name)
+
+    def put_rule(self, rule: DeviceTaintRule) -> None:
+        self.devices.put_rule(rule)
+
+    def remove_rule(self, name: str) -> None:
+        self.devices.remove_rule(name)
 
     def put_class(self, item: DeviceClass) -> None:
         self.devices.put_class(item)

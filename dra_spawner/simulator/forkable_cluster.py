@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.simulator.cluster_state import ClusterState
 from dra_spawner.simulator.devices.device_state import DeviceState
@@ -23,7 +23,7 @@ __all__ = ["ForkableCluster"]
 
 
 class ForkableCluster:
-    """Nodes, slices, classes, claims, templates and pods of a cluster.
+    """Nodes, slices, rules for taints, classes, claims, templates and pods of a cluster.
 
     Every change is atomic. An invalid object is in `broken`, and makes undecidable what it affects: the pod that names
     it, its node, its pool.
@@ -49,13 +49,14 @@ class ForkableCluster:
             [item for item in items if isinstance(item, ResourceSlice)],
             [item for item in items if isinstance(item, DeviceClass)],
             rules=rules,
+            taint_rules=[item for item in items if isinstance(item, DeviceTaintRule)],
             journal=self._journal,
             max_steps=max_steps,
         )
         self._state = ClusterState(self._journal, devices)
         self._forks: list[int] = []
         for item in items:
-            if not isinstance(item, (ResourceSlice, DeviceClass)):
+            if not isinstance(item, (ResourceSlice, DeviceClass, DeviceTaintRule)):
                 put_object(self._state, item)
 
     @classmethod
@@ -114,7 +115,7 @@ class ForkableCluster:
 
     @property
     def slices(self) -> Mapping[str, ResourceSlice]:
-        """Slices by name; an invalid slice is replaced by a slice that makes its pool invalid."""
+        """Slices by name, with the taints of rules; an invalid one is replaced by one that makes its pool invalid."""
         return self._state.devices.slices
 
     @property
@@ -132,6 +133,7 @@ class ForkableCluster:
         return [
             *(self.nodes[each.name].node for each in nodes),
             *(item for item in slices if item.name not in substitutes),
+            *self._state.devices.taint_rules.values(),
             *self.classes.values(),
             *self.templates.values(),
             *self.claims.values(),

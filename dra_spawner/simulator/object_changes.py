@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_spawner.simulator.cluster_state import ClusterState
 from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject, Kind
@@ -37,6 +37,9 @@ def put_object(state: ClusterState, item: ClusterObject | BrokenObject, *, mirro
         case ResourceSlice():
             state.put_slice(item)
             kind, key = Kind.RESOURCE_SLICE, ObjectKey("", item.name)
+        case DeviceTaintRule():
+            state.put_rule(item)
+            kind, key = Kind.DEVICE_TAINT_RULE, ObjectKey("", item.name)
     state.broken.discard((kind, key))
 
 
@@ -73,6 +76,8 @@ def _is_known(state: ClusterState, kind: Kind, key: ObjectKey) -> bool:
             return key.name in state.devices.classes
         case Kind.RESOURCE_SLICE:
             return key.name in state.devices.slices
+        case Kind.DEVICE_TAINT_RULE:
+            return key.name in state.devices.taint_rules
 
 
 def _remove(state: ClusterState, kind: Kind, key: ObjectKey, *, mirrored: bool = False) -> None:
@@ -89,3 +94,5 @@ def _remove(state: ClusterState, kind: Kind, key: ObjectKey, *, mirrored: bool =
             state.remove_class(key.name)
         case Kind.RESOURCE_SLICE:
             state.remove_slice(key.name)
+        case Kind.DEVICE_TAINT_RULE:
+            state.remove_rule(key.name)

@@ -110,6 +110,12 @@ def classes() -> list[Json]:
     return [obj, terminating(obj)]
 
 
+def taint_rules() -> list[Json]:
+    selector = {"driver": "gpu.example.com", "pool": "n0", "device": "gpu-0"}
+    obj = example_object("DeviceTaintRule", "upkeep", spec={"deviceSelector": selector, "taint": TAINT})
+    return [obj, terminating(obj)]
+
+
 def claim() -> Json:
     """An allocated claim with all that a claim may have."""
     exactly = {
@@ -283,6 +289,7 @@ EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "deployments": workloads.deployments,
     "deviceclasses": classes,
     "events": events,
+    "devicetaintrules": taint_rules,
     "leases": leases,
     "namespaces": lambda: [
         {

@@ -29,10 +29,11 @@ from tests.adversary.reading import (
 from tests.adversary.recorded import Json, Recorded, fields_of
 
 NO_FIELDS = {
+    r"^devicetaintrules\.spec\.deviceSelector\.(deviceClassName|selectors)$": "of Kubernetes 1.34 alone; such a rule is refused",
     r"^pods\.spec\.template$": "of Deployments and DaemonSets; one function reads both and pods",
     r"\.restart_policy$": "as a hub's configuration writes it",
     r"gpu\.intel\.com/[-a-z]+\d$": "a label goes on in others with numbers, until there is none",
-    r"^(deviceclasses|nodes|resourceclaims|resourceclaimtemplates)\.spec\.nodeName$": "of what makes no sense, whatever its kind",
+    r"^(deviceclasses|devicetaintrules|nodes|resourceclaims|resourceclaimtemplates)\.spec\.nodeName$": "of what makes no sense, whatever its kind",
     r"firstAvailable\[\]\.adminAccess$": "Kubernetes has none there; one function reads both forms",
 }
 """What is looked for, is in no object, and why."""

@@ -21,6 +21,19 @@ def gpu_class() -> JsonObject:
     }
 
 
+def taint_rule(name: str, effect: str = "NoSchedule", **selector: str) -> JsonObject:
+    """A rule that taints devices of this driver."""
+    return {
+        "apiVersion": RESOURCE_API,
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name},
+        "spec": {
+            "deviceSelector": {"driver": DRIVER, **selector},
+            "taint": {"key": "example.com/upkeep", "effect": effect},
+        },
+    }
+
+
 def gpu_slice(node: str, *, memory: str = "40Gi", step: str = "5Gi") -> JsonObject:
     """A pool with one GPU, ``gpu-0``, that may be given out in shares of its memory."""
     policy = {"default": step, "validRange": {"min": step, "step": step}}

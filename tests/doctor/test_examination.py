@@ -10,6 +10,8 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.examination import ALL_RULES, examine, report_json
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer, NeededRight, RightAnswer, ServiceSettings, Unseen
 from dra_spawner.doctor.findings import Severity
+from dra_spawner.dra.model.devices import Taint
+from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 from dra_spawner.simulator.model.claims import TrackedClaim
 from tests.all_of_them import all_of_them
 from tests.doctor.objects import (
@@ -96,6 +98,7 @@ CASES = [
     Case("second-consumer", "error", {"claims": (claim_with("eth1", "dra.net", "a", "b"),)}, {"claims": (claim_with("gpu-0", NVIDIA, "a", "b"), claim_with("eth1", "dra.net", "a", "b")), "hub_namespace_pods": (with_uid(pod("a")), with_uid(pod("b", nodeName="n"))), }, "2 pods use claim jupyterhub/ada: a, b. The driver dra.net", "Stop all but the first"),
     Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", uuid="GPU-1"), physical("mig-0", uuid="MIG-1", parentUUID="GPU-1")),)}, {"slices": (resource_slice("node-a", NVIDIA, physical("mig-0", parentUUID="GPU-1", pciBusID="1"), physical("mig-1", parentUUID="GPU-1", pciBusID="1")), resource_slice("node-b", NVIDIA, physical("gpu-0", pciBusID="1")))}, "whole and as its parts (mig-0)", "divide"),
     Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", pciBusID="0000:3b:00.0")), resource_slice("node-a", "hami-core-gpu.project-hami.io", physical("hami-0", pciBusID="00000000:3B:00.0")))}, {"slices": (resource_slice("node-a", "dra.net", physical("eth0", pciAddress="0000:3b:00.0", ifName="eth0"), physical("eth1", pciAddress="0000:3b:00.0", ifName="eth1")),)}, "are the same hardware", "one driver"),
+    Case("tainted-devices", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu()),), "rules": (DeviceTaintRule("upkeep", Taint("example.com/upkeep", effect="NoSchedule"), NVIDIA),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu()),), "rules": (DeviceTaintRule("upkeep", Taint("example.com/upkeep", effect="NoSchedule"), "other.example.com"),)}, "DeviceTaintRule upkeep closes 1 device", "kubectl delete devicetaintrule upkeep"),
     Case("tainted-devices", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/xid", "effect": "NoSchedule"}])),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}])),)}, "gpu.nvidia.com/xid (NoSchedule)", "Repair"),
     Case("device-plugin-beside-driver", "error", {"nodes": (node("node-a", allocatable={"nvidia.com/gpu": "8"}),)}, {"nodes": (node("node-a", allocatable={"nvidia.com/gpu": "0"}), node("node-b", allocatable={"nvidia.com/gpu": "8"}))}, "two servers may be given one GPU", "Disable"),
     Case("node-without-driver", "warning", {"nodes": (node("node-b", labels={"nvidia.com/gpu.present": "true"}),)}, {"nodes": (node("node-b", labels={"nvidia.com/gpu.present": "false"}),)}, "1 node with the label", "spec.nodeName=node-b"),

@@ -35,7 +35,7 @@ from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.versions import minor_version
 from tests.cluster.claim_names import own_claim_names
-from tests.cluster.harness_binary import KUBERNETES_VERSION
+from tests.cluster.harness_binary import chosen_version
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import node_with, shareable, whole
 from tests.placeholders.controller.objects import claim_spec
@@ -46,7 +46,7 @@ __all__ = ["PRIORITY_CLASS", "RandomState", "States", "random_state"]
 PRIORITY_CLASS: Final = "dra-spawner-placeholder"
 STATE: Final = "example.com/state"
 _AT_ONCE: Final = 24
-_RULES: Final = rules_of(minor_version(KUBERNETES_VERSION))
+_RULES: Final = rules_of(minor_version(chosen_version()))
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.cluster_watch import RESOURCES
 from dra_spawner.simulator.model.cluster_objects import Kind
-from tests.cluster.example_objects import CLASS, gpu_class, gpu_slice, pod, share_template
+from tests.cluster.example_objects import CLASS, gpu_class, gpu_slice, pod, share_template, taint_rule
 
 __all__ = ["NODES", "RandomChanges", "claim", "node"]
 
@@ -43,14 +43,14 @@ class RandomChanges:
         """One change; a refusal, for example of an absent or existing object, is none."""
         actions: list[Callable[[], Awaitable[Any]]] = [
             self.new_node, self.new_label, self.new_slice, self.new_claim, self.new_template, self.new_pod, self.new_pod,
-            self.ended_pod, self.new_class, self.gone, self.gone,
+            self.ended_pod, self.new_class, self.new_rule, self.gone, self.gone,
         ]  # fmt: skip
         with contextlib.suppress(KubernetesError):
             await self.random.choice(actions)()
 
     def path(self, kind: Kind, name: str | None = None, subresource: str | None = None) -> str:
         resource = RESOURCES[kind]
-        is_common = kind in (Kind.NODE, Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS)
+        is_common = kind in (Kind.NODE, Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS, Kind.DEVICE_TAINT_RULE)
         return resource_path(
             resource.group_version, resource.plural, None if is_common else self.namespace, name, subresource
         )
@@ -76,6 +76,10 @@ class RandomChanges:
 
     async def new_class(self) -> None:
         await self.api.create(self.path(Kind.DEVICE_CLASS), gpu_class())
+
+    async def new_rule(self) -> None:
+        body = taint_rule(self.pick(), pool=self.pick(NODES))
+        await self.api.create(self.path(Kind.DEVICE_TAINT_RULE), body)
 
     async def new_claim(self) -> None:
         await self.api.create(self.path(Kind.RESOURCE_CLAIM), claim(self.pick(), self.pick(("5Gi", "10Gi"))))

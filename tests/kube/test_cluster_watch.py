@@ -17,13 +17,14 @@ from dra_spawner.devcluster.api.http.server import ApiServer
 from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
-from dra_spawner.kube.cluster_watch import RESOURCES, Change, ChangeType, ClusterWatch
+from dra_spawner.kube.cluster_watch import OPTIONAL_KINDS, RESOURCES, Change, ChangeType, ClusterWatch
 from dra_spawner.kube.informers import InformerSettings, InformerState
+from dra_spawner.kube.taint_rules import PLURAL, list_taint_rules, served_rules_api
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge, decode
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.control_plane import write_kubeconfig
-from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
+from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template, taint_rule
 from tests.cluster.fault_proxy import Fault, FaultProxy, hide_devices
 from tests.cluster.under_test import ClusterUnderTest
 from tests.kube.random_changes import NODES, RandomChanges, claim, node
@@ -38,7 +39,7 @@ SETTINGS = InformerSettings(page_size=3, watch_seconds=2, first_delay_seconds=0.
 def comparable(snapshot: Snapshot) -> dict[str, Plain]:
     """Contents of a snapshot, without the order of slices and nodes."""
     found = dump(snapshot)
-    for part in ("slices", "device_nodes"):
+    for part in ("slices", "slices_with_rules", "device_nodes"):
         items = found[part]
         assert isinstance(items, tuple)
         found[part] = tuple(sorted(items, key=repr))
@@ -48,8 +49,10 @@ def comparable(snapshot: Snapshot) -> dict[str, Plain]:
 async def listed(api: KubernetesApi) -> Snapshot:
     """A new snapshot of the existing objects."""
     snapshot = Snapshot()
+    for rule in await list_taint_rules(api):
+        snapshot.apply(rule)
     for kind, resource in RESOURCES.items():
-        for item in (await api.list(resource.path))["items"]:
+        for item in (await api.list(resource.path))["items"] if kind not in OPTIONAL_KINDS else ():
             decoded = decode({"apiVersion": resource.group_version, "kind": kind, **item})
             assert decoded is not None
             snapshot.mirror(decoded)
@@ -103,6 +106,9 @@ async def test_everything_is_seen(cluster: ClusterUnderTest):
         await api.create(resource_path("resource.k8s.io/v1", "resourceslices"), gpu_slice(name))
     await api.create(resource_path("resource.k8s.io/v1", "deviceclasses"), gpu_class())
     await api.create(cluster.path("resourceclaimtemplates"), share_template("t", "10Gi"))
+    rules = await served_rules_api(api)
+    if rules is not None:
+        await api.create(resource_path(rules, PLURAL), {**taint_rule("r", pool=NODES[0]), "apiVersion": rules})
     async with watched(cluster.admin_kubeconfig) as watch:
         watch.on_change(changes.append)
         assert not watch.synced
@@ -126,7 +132,10 @@ async def test_everything_is_seen(cluster: ClusterUnderTest):
         assert watch.problems() == ()
         assert watch.has_devices
         assert Change(ChangeType.ADDED, Kind.POD, key, decides=True) in changes
-    assert {status.objects > 0 for status in watch.status()} == {True}
+        assert [bool(device.taints) for item in watch.snapshot.slices.values() for device in item.devices].count(
+            True
+        ) == (rules is not None)
+    assert {status.objects > 0 for status in watch.status() if status.state is not InformerState.OFF} == {True}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -271,7 +280,7 @@ async def test_cluster_without_devices_is_logged_once(
         )
         await eventually(lambda: watch.staleness_seconds() < 4, "the data are fresh")
         states = [status.state for status in watch.status()]
-        assert states.count(InformerState.OFF) == 4
+        assert states.count(InformerState.OFF) == 5
     assert sum("does not serve" in record.message for record in caplog.records) == 1
 
 
@@ -282,7 +291,7 @@ async def test_devices_that_discovery_names_are_not_absent(embedded_cluster: Clu
         proxy.fail(Fault.answer(404), matching=lambda request: "resource.k8s.io" in request.path, times=None)
 
     async with watched_through_proxy(embedded_cluster, prepare) as (proxy, watch):
-        await eventually(lambda: len(watch.problems()) == 4, "each kind of devices has its problem")
+        await eventually(lambda: len(watch.problems()) == 5, "each kind of devices has its problem")
         assert watch.has_devices
         assert not watch.synced
         assert [kind for kind, each in watch.knowledge().items() if each is not Knowledge.KNOWN] == [*RESOURCES][2:]
@@ -293,12 +302,30 @@ async def test_devices_that_discovery_names_are_not_absent(embedded_cluster: Clu
         await eventually(lambda: watch.snapshot.claims, "the claim is seen")
         hide_devices(proxy)
         proxy.cut()
-        await eventually(lambda: len(watch.problems()) == 4, "each kind of devices has its problem again")
+        await eventually(lambda: len(watch.problems()) == 5, "each kind of devices has its problem again")
         assert watch.has_devices
         assert watch.knowledge()[Kind.RESOURCE_CLAIM] is Knowledge.UNKNOWN
         assert list(watch.snapshot.claims)
         proxy.heal()
         await eventually(lambda: set(watch.knowledge().values()) == {Knowledge.KNOWN}, "all is known again")
+
+
+async def test_without_the_right_to_list_rules_all_else_works(embedded_cluster: ClusterUnderTest) -> None:
+    """An administrator has updated the program, and not yet its role."""
+
+    def prepare(proxy: FaultProxy) -> None:
+        proxy.fail(Fault.answer(403, message="no"), verb="list", resource=PLURAL, times=None)
+
+    await embedded_cluster.admin.create(f"/apis/resource.k8s.io/v1/{PLURAL}", taint_rule("r"))
+    async with watched_through_proxy(embedded_cluster, prepare) as (proxy, watch):
+        await synced(watch)
+        assert set(watch.knowledge().values()) == {Knowledge.KNOWN}
+        assert watch.staleness_seconds() < 4
+        (problem,) = watch.problems()
+        assert "resources: [devicetaintrules], verbs: [list, watch]" in problem
+        proxy.heal()
+        await eventually(lambda: watch.snapshot.state.devices.rules, "the rule is seen")
+        assert watch.problems() == ()
 
 
 async def test_object_that_makes_no_sense_costs_its_own_verdict(embedded_cluster: ClusterUnderTest):

@@ -13,8 +13,9 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.kube.informers import Informer, InformerEnded, Resource, wait_informers_ended
+from dra_spawner.kube.informers import Informer, InformerEnded, InformerSettings, Resource, wait_informers_ended
 from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Knowledge
 from tests.polling import eventually
 from tests.running import running
 
@@ -115,3 +116,71 @@ async def test_an_ended_informer_reports_its_cause() -> None:
         with pytest.raises(InformerEnded, match="the informer of configmaps has ended") as ended:
             await wait_informers_ended((task,))
         assert isinstance(ended.value.__cause__, OSError)
+
+
+class ServedVersions:
+    """An API server whose versions of a resource come and go with its upgrades."""
+
+    def __init__(self) -> None:
+        self.served: dict[str, list[str]] = {}
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        _, _, group, version, *rest = request.path.split("/")
+        if version in self.served and not rest:
+            group_version = f"{group}/{version}"
+            resources = [{"name": "others"}, *([{"name": "rules"}] if self.served[version] else [])]
+            return web.json_response({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources})
+        names = self.served.get(version)
+        if not names or rest != ["rules"]:
+            return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
+        if "watch" in request.query:
+            return web.Response()
+        # Another version of a list for each state, as of a real server.
+        number = str(1 + len(self.served))
+        items = [{"metadata": {"name": name, "uid": name, "resourceVersion": "1"}} for name in names]
+        return web.json_response({"metadata": {"resourceVersion": number}, "items": items})
+
+
+async def test_the_version_that_discovery_names_is_followed() -> None:
+    server = ServedVersions()
+    app = web.Application()
+    app.router.add_get("/{path:.*}", server.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    receiving = Names()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        client = ApiClient(Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}"))
+        settings = InformerSettings(first_delay_seconds=0.01, longest_delay_seconds=0.02, off_delay_seconds=0.02)
+        async with KubernetesApi(client, owns_client=True) as api:
+            informer = Informer(
+                api,
+                Resource("Rule", "x.example.com/v1", "rules"),
+                receiving,
+                settings=settings,
+                may_be_absent=True,
+                versions=("x.example.com/v1", "x.example.com/v1beta2", "x.example.com/v1alpha3"),
+            )
+            async with running(informer.run()):
+                server.served = {"v1": [], "v1beta2": []}
+                await eventually(lambda: informer.knowledge is Knowledge.ABSENT, "no version is served")
+                server.served = {"v1": [], "v1beta2": ["beta"]}
+                await eventually(lambda: receiving.names == {"beta"}, "the beta version is followed")
+                server.served = {"v1": ["beta", "new"], "v1beta2": [], "v1alpha3": []}
+                await eventually(lambda: receiving.names == {"beta", "new"}, "after the upgrade, the newer one")
+                assert informer.resource.group_version == "x.example.com/v1"
+    finally:
+        await runner.cleanup()
+
+
+class Names:
+    """The names of the objects that there are."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def put(self, obj: JsonObject) -> None:
+        self.names.add(obj["metadata"]["name"])
+
+    def remove(self, key: ObjectKey) -> None:
+        self.names.discard(key.name)

@@ -46,6 +46,8 @@ def dump(snapshot: Snapshot) -> dict[str, Plain]:
         "claims": plain(snapshot.claims),
         "templates": plain(snapshot.templates),
         "slices": plain(slices),
+        "slices_with_rules": plain([snapshot.slices[item.name] for item in slices]),
+        "rules": plain(devices.rules),
         "classes": plain(snapshot.classes),
         "broken": plain(snapshot.broken),
         "device_nodes": plain(device_nodes),

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dra_spawner.dra.model.objects import DeviceClass, PoolId, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, PoolId, ResourceSlice, Taint
 from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, Kind
 from dra_spawner.simulator.model.nodes import SchedulableNode
@@ -20,6 +20,7 @@ CLASSES = ("gpu", "nic", "typo")
 PODS = ("p1", "p2", "p3", "p4", "p5")
 CLAIMS = ("c1", "c2", "c3")
 TEMPLATES = ("t1", "t2")
+RULES = ("r1", "r2")
 SLICES = ("n1-a", "n2-a", "n2-b", "everywhere", "counters")
 NAMESPACE = "default"
 
@@ -71,6 +72,18 @@ def slices(draw: st.DrawFn) -> ResourceSlice:
     parts = [draw(devices(f"{name}-d{number}", with_counters=pool == "n1")) for number in numbers]
     generation = draw(st.sampled_from([1, 1, 1, 2]))
     return ResourceSlice.from_json(slice_json(name, parts, pool=pool, count=count, generation=generation, **where))
+
+
+@st.composite
+def taint_rules(draw: st.DrawFn) -> DeviceTaintRule:
+    return DeviceTaintRule(
+        draw(st.sampled_from(RULES)),
+        Taint(draw(st.sampled_from(["sick", "upkeep"])), effect=draw(st.sampled_from(["NoSchedule", "None"]))),
+        driver=draw(st.sampled_from([None, DRIVER, "other.example.com"])),
+        pool=draw(st.sampled_from([None, "n1", "n2", "fabric"])),
+        device=draw(st.sampled_from([None, "n1-a-d0", "d0", "f0", "whole"])),
+        has_selector=draw(st.booleans()),
+    )
 
 
 @st.composite
@@ -173,6 +186,7 @@ def broken_objects(draw: st.DrawFn) -> BrokenObject:
             Kind.RESOURCE_CLAIM_TEMPLATE: st.sampled_from(TEMPLATES),
             Kind.DEVICE_CLASS: st.sampled_from(CLASSES),
             Kind.RESOURCE_SLICE: st.sampled_from(SLICES),
+            Kind.DEVICE_TAINT_RULE: st.sampled_from(RULES),
         }[kind]
     )
     namespace = NAMESPACE if kind in (Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_CLAIM_TEMPLATE) else ""
@@ -181,7 +195,7 @@ def broken_objects(draw: st.DrawFn) -> BrokenObject:
     return BrokenObject(kind, ObjectKey(namespace, name), "makes no sense", where, pool_id)
 
 
-objects = st.one_of(nodes(), slices(), device_classes(), claims(), templates(), pods(), broken_objects())
+objects = st.one_of(nodes(), slices(), taint_rules(), device_classes(), claims(), templates(), pods(), broken_objects())
 """Any object; pods have no place yet."""
 
 

@@ -62,13 +62,17 @@ class Snapshots(RuleBasedStateMachine):
     def put(self, item: Any) -> None:
         self.do(lambda snapshot: snapshot.put(item))
 
-    @rule(kind=st.sampled_from([Kind.POD, Kind.RESOURCE_CLAIM, Kind.NODE, Kind.RESOURCE_SLICE]), data=st.data())
+    @rule(
+        kind=st.sampled_from([Kind.POD, Kind.RESOURCE_CLAIM, Kind.NODE, Kind.RESOURCE_SLICE, Kind.DEVICE_TAINT_RULE]),
+        data=st.data(),
+    )
     def remove(self, kind: Kind, data: st.DataObject) -> None:
         known: dict[Kind, list[str]] = {
             Kind.POD: [each.name for each in self.snapshot.pods],
             Kind.RESOURCE_CLAIM: [each.name for each in self.snapshot.claims],
             Kind.NODE: list(self.snapshot.nodes),
             Kind.RESOURCE_SLICE: list(self.snapshot.slices),
+            Kind.DEVICE_TAINT_RULE: list(self.snapshot.state.devices.taint_rules),
         }
         name = data.draw(st.sampled_from(sorted({*known[kind], "unknown"})))
         namespace = some.NAMESPACE if kind in (Kind.POD, Kind.RESOURCE_CLAIM) else ""
@@ -150,6 +154,7 @@ class Snapshots(RuleBasedStateMachine):
         objects: list[Any] = [
             *(snapshot.nodes[node.name].node for node in snapshot.state.devices.in_order()[1]),
             *snapshot.state.devices.in_order()[0],
+            *snapshot.state.devices.taint_rules.values(),
             *snapshot.classes.values(),
             *snapshot.claims.values(),
             *snapshot.templates.values(),
@@ -170,7 +175,7 @@ class Snapshots(RuleBasedStateMachine):
         if fitting.general is not None or not claims or "example.com/gpu" in pod.requests:
             return
         taken = AllocatedState.from_claims(tracked.claim for tracked in snapshot.claims.values())
-        slices, _ = snapshot.state.devices.in_order()
+        slices = [snapshot.slices[item.name] for item in snapshot.state.devices.in_order()[0]]
         fit = snapshot.fits(pod)
         for name, state in snapshot.nodes.items():
             answer = snapshot.fits_on(pod, name)
@@ -203,7 +208,7 @@ class Snapshots(RuleBasedStateMachine):
         nodes = list(snapshot.nodes.values())
         view = ClusterView(
             nodes,
-            SliceIndex(devices.in_order()[0]),
+            SliceIndex([snapshot.slices[item.name] for item in devices.in_order()[0]]),
             snapshot.classes,
             devices.allocated,
             {name: [snapshot.pods[key] for key in waiting[name]] for name in waiting},

@@ -9,9 +9,9 @@ from typing import Final, Protocol, TypeVar
 from dra_spawner.commands.cluster_files.documents import Document, PathPart, SourceObject
 from dra_spawner.commands.cluster_files.kubernetes_release import kubelet_release
 from dra_spawner.commands.cluster_files.object_checks import check_object
-from dra_spawner.dra.model.objects import DeviceClass, Node, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, Node, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.scheduler_rules import Release
-from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP
+from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP, TAINT_RULE_APIS
 
 __all__ = ["READABLE", "ClusterObjects", "FitInput", "FitQuestion", "has_kind", "read_input", "separate_questions"]
 
@@ -20,6 +20,7 @@ READABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "ResourceSlice": (RESOURCE_API, RESOURCE_API_BETA),
     "DeviceClass": (RESOURCE_API, RESOURCE_API_BETA),
     "ResourceClaim": (RESOURCE_API, RESOURCE_API_BETA),
+    "DeviceTaintRule": TAINT_RULE_APIS,
 }
 """API versions of the kinds that are read; v1beta2 has the same fields as v1."""
 
@@ -40,11 +41,13 @@ class ClusterObjects:
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     claims: dict[tuple[str, str], ResourceClaim] = field(default_factory=dict)
+    rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
     broken_nodes: dict[str, str] = field(default_factory=dict)
     broken_slices: list[tuple[str, str]] = field(default_factory=list)
     broken_classes: dict[str, str] = field(default_factory=dict)
     broken_claims: list[str] = field(default_factory=list)
     kubelet_release: Release | None = None
+    broken_rules: list[str] = field(default_factory=list)
 
     def add(self, source: SourceObject) -> None:
         """Add an object; other kinds are ignored.
@@ -72,6 +75,9 @@ class ClusterObjects:
                     device_class = DeviceClass.from_json(source.value)
                     check_object(device_class)
                     self.classes[device_class.name] = device_class
+                case "DeviceTaintRule":
+                    rule = DeviceTaintRule.from_json(source.value)
+                    self.rules[rule.name] = rule
                 case _:
                     claim = ResourceClaim.from_json(source.value)
                     check_object(claim)
@@ -92,6 +98,8 @@ class ClusterObjects:
                 self.broken_slices.append((_text(source.value, "spec", "nodeName"), message))
             case "DeviceClass":
                 self.broken_classes[name] = message
+            case "DeviceTaintRule":
+                self.broken_rules.append(message)
             case _:
                 self.broken_claims.append(message)
 

@@ -130,6 +130,7 @@ def answer_all(
         common.nodes.values(),
         common.claims.values(),
         rules,
+        taint_rules=common.rules.values(),
         max_steps=max_steps,
     )
     limits = CommonBudget(new_budget)
@@ -148,7 +149,13 @@ def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion) -
     wanted = tuple(claim for claim in claims.values() if not claim.is_allocated)
     broken_nodes = {**common.broken_nodes, **own.broken_nodes}
     problems: dict[str, str] = dict(broken_nodes)
-    general = [*common.broken_claims, *own.broken_claims, *_class_problems(wanted, common, own)]
+    general = [
+        *common.broken_claims,
+        *own.broken_claims,
+        *common.broken_rules,
+        *own.broken_rules,
+        *_class_problems(wanted, common, own),
+    ]
     for node, problem in (*common.broken_slices, *own.broken_slices):
         if node:
             problems.setdefault(node, problem)
@@ -188,6 +195,8 @@ def _doubts(state: DeviceState, claims: Iterable[ResourceClaim]) -> Iterator[str
 def _add(state: DeviceState, own: ClusterObjects) -> None:
     for item in own.slices.values():
         state.put_slice(item)
+    for rule in own.rules.values():
+        state.put_rule(rule)
     for device_class in own.classes.values():
         state.put_class(device_class)
     for node in own.nodes.values():

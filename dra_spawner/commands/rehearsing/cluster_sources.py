@@ -16,6 +16,7 @@ from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.discovery import is_absent
 from dra_spawner.kube.cluster_watch import DEVICE_KINDS, RESOURCES
+from dra_spawner.kube.taint_rules import list_taint_rules
 from dra_spawner.placeholders.planner.cluster.quotas import Quota, quota_of
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.simulator.model.cluster_objects import Kind
@@ -33,6 +34,7 @@ _VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     Kind.RESOURCE_CLAIM_TEMPLATE: (names.RESOURCE_API, names.RESOURCE_API_BETA),
     Kind.RESOURCE_SLICE: (names.RESOURCE_API, names.RESOURCE_API_BETA),
     Kind.DEVICE_CLASS: (names.RESOURCE_API, names.RESOURCE_API_BETA),
+    Kind.DEVICE_TAINT_RULE: names.TAINT_RULE_APIS,
 }
 
 
@@ -111,8 +113,19 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
         If the cluster cannot be read.
     """
     objects: list[JsonObject] = []
+    notes: list[str] = []
     for kind, resource in RESOURCES.items():
         progress.show(f"reading {resource.plural}")
+        if kind is Kind.DEVICE_TAINT_RULE:
+            try:
+                objects += await list_taint_rules(api)
+            except KubernetesError as error:
+                if error.status != 403:
+                    raise
+                notes.append(
+                    "DeviceTaintRules are not known: you may not list them, so a closed device may count as free"
+                )
+            continue
         try:
             async for page in api.list_pages(resource.path):
                 objects += ({**each, "kind": kind.value} for each in page.get("items") or ())
@@ -130,7 +143,6 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
         maps = (await api.list(resource_path("v1", "configmaps"), field_selector=selector))["items"]
     read = _read_cluster(tuple(objects), maps, [], namespace, config_map, "the cluster")
     quotas: list[JsonObject] = []
-    notes: list[str] = []
     try:
         listed = await api.list(resource_path("v1", "resourcequotas", read.namespace))
         quotas = listed["items"]

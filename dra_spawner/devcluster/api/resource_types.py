@@ -113,6 +113,8 @@ RESOURCESLICES = ResourceType(
     *_RESOURCE, "resourceslices", "ResourceSlice", False, generation=True, returns_deleted=True
 )
 DEVICECLASSES = ResourceType(*_RESOURCE, "deviceclasses", "DeviceClass", False, generation=True, returns_deleted=True)
+DEVICETAINTRULES = ResourceType(*_RESOURCE, "devicetaintrules", "DeviceTaintRule", False, status=True, generation=True)
+"""Served as from Kubernetes 1.37 on."""
 DAEMONSETS = ResourceType(*_APPS, "daemonsets", "DaemonSet", True, status=True, generation=True, short_names=("ds",))
 STATEFULSETS = ResourceType(
     *_APPS, "statefulsets", "StatefulSet", True, status=True, generation=True, short_names=("sts",)
@@ -150,6 +152,7 @@ RESOURCE_TYPES: tuple[ResourceType, ...] = (
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICES,
     DEVICECLASSES,
+    DEVICETAINTRULES,
     DAEMONSETS,
     STATEFULSETS,
     DEPLOYMENTS,

@@ -10,6 +10,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.http.discovery import KUBERNETES_VERSION
 from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
+    DEVICETAINTRULES,
     NODES,
     PERSISTENTVOLUMECLAIMS,
     PODS,
@@ -22,8 +23,9 @@ from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.dra.allocation.allocator import AllocatedState
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.model.extended_resources import EXTENDED_RESOURCE_ANNOTATION
-from dra_spawner.dra.model.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.model.pools import SliceIndex
+from dra_spawner.dra.model.taint_rules import applied, with_rules
 from dra_spawner.dra.scheduler_rules import rules_of
 from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
@@ -36,7 +38,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RULES = rules_of(KUBERNETES_VERSION)
-CACHED = (NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES)
+CACHED = (NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES, DEVICETAINTRULES)
 
 _Key = tuple[str, str]
 """Namespace and name."""
@@ -55,6 +57,7 @@ class ClusterCache:
         self._claims: dict[_Key, ResourceClaim] = {}
         self._allocated = AllocatedState(_RULES)
         self._slices: dict[str, ResourceSlice] = {}
+        self._taint_rules: dict[str, DeviceTaintRule] = {}
         self._index: SliceIndex | None = None
         self._selectors = _new_selector_cache()
         self._classes: dict[str, DeviceClass] = {}
@@ -89,7 +92,8 @@ class ClusterCache:
             if name not in self._states:
                 self._states[name] = NodeState.of(node, self._on_node.get(name, ()))
         if self._index is None:
-            self._index = SliceIndex([self._slices[name] for name in sorted(self._slices)])
+            rules = applied(self._taint_rules, _RULES.quirks)
+            self._index = SliceIndex([with_rules(self._slices[name], rules) for name in sorted(self._slices)])
         nominated: dict[str, list[Pod]] = {}
         for pod in self._pods.values():
             if pod.nominated_node_name and not pod.node_name and not pod.is_finished:
@@ -179,6 +183,10 @@ class ClusterCache:
             part = self._decoded(resource_type, key, ResourceSlice.from_json, obj)
             if part is not None:
                 self._slices[key[1]] = part
+        elif resource_type is DEVICETAINTRULES:
+            rule = self._decoded(resource_type, key, DeviceTaintRule.from_json, obj)
+            if rule is not None:
+                self._taint_rules[key[1]] = rule
         elif resource_type is DEVICECLASSES:
             device_class = self._decoded(resource_type, key, DeviceClass.from_json, obj)
             if device_class is not None:
@@ -210,6 +218,9 @@ class ClusterCache:
         elif resource_type is RESOURCESLICES:
             self._slices.pop(key[1], None)
             self._index, self._selectors = None, _new_selector_cache()
+        elif resource_type is DEVICETAINTRULES:
+            self._taint_rules.pop(key[1], None)
+            self._index = None
         elif resource_type is DEVICECLASSES:
             self._classes.pop(key[1], None)
 

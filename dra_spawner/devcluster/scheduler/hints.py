@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
+    DEVICETAINTRULES,
     NODES,
     PERSISTENTVOLUMECLAIMS,
     PODS,
@@ -46,6 +47,9 @@ def helped_by(event: WatchEvent) -> HelpedPods:
         return HelpedPods(_pod_changes(event.previous, None if gone else event.object))
     if event.resource_type is RESOURCECLAIMS:
         return _claim_changes(event)
+    if event.resource_type is DEVICETAINTRULES:
+        # For the scheduler it is the slice that changes.
+        return HelpedPods(_DEVICES)
     if gone:
         return HelpedPods()
     if event.resource_type is RESOURCESLICES:

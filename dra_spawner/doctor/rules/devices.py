@@ -14,6 +14,7 @@ from dra_spawner.doctor.node_clocks import seconds_of
 from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
 from dra_spawner.dra.model.devices import Device, PoolId, ResourceSlice
 from dra_spawner.dra.model.same_hardware import pairs_by_node
+from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers import driver_of_class, drivers_prepare_for, known_driver
 from dra_spawner.profiles.facts import ClusterFacts
@@ -78,8 +79,8 @@ TAINTED_DEVICES: Final = DoctorRule(
     "tainted-devices",
     _SUBJECT,
     (Severity.WARNING,),
-    "a driver has marked devices, most often as broken",
-    "look at the taint and at the device",
+    "a driver has marked devices, most often as broken, or a DeviceTaintRule closes them",
+    "look at the taint and at the device; delete the rule when its devices may be given away again",
 )
 DEVICE_PLUGIN: Final = DoctorRule(
     "device-plugin-beside-driver",
@@ -141,6 +142,7 @@ def device_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     yield from _missing(facts, facts.slices)
     yield from _same_hardware(facts.slices)
     yield from _tainted(facts.slices)
+    yield from _closed(facts.slices, facts.rules or ())
     yield from _nodes(facts, facts.slices)
 
 
@@ -260,6 +262,29 @@ def _tainted(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
             f"{_listed([str(device.id) for device in devices])}.",
             "The taint says what is wrong. Repair the device, or restart the driver's pod when it is repaired.",
             f"device {devices[0].id}",
+        )
+
+
+def _closed(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> Iterator[DoctorFinding]:
+    """Devices that rules close; a rule that selects none is none of them."""
+    for rule in rules:
+        if rule.taint.effect not in ("NoSchedule", "NoExecute"):
+            continue
+        # Without a selector: the scheduler of 1.36 takes all devices.
+        devices = [
+            each.id for item in slices for each in item.devices if rule.selects(each.id) or not rule.has_selector
+        ]
+        if not devices:
+            continue
+        it = "it" if len(devices) == 1 else "them"
+        until = (
+            "" if rule.has_selector else ", as it has no selector and Kubernetes before 1.37 takes it for one of all"
+        )
+        yield TAINTED_DEVICES.finding(
+            f"DeviceTaintRule {rule.name} closes {_counted(len(devices), 'device')} by the taint {rule.taint.key} "
+            f"({rule.taint.effect}), so servers do not get {it}{until}: {_listed([str(each) for each in devices])}.",
+            f"When servers may get {it} again: kubectl delete devicetaintrule {rule.name}",
+            f"DeviceTaintRule {rule.name}",
         )
 
 

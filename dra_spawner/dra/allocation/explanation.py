@@ -11,7 +11,9 @@ from dra_spawner.dra.allocation.allocator import AllocatedState, AllocationError
 from dra_spawner.dra.allocation.cause_text import MACHINE_IS_ADDED
 from dra_spawner.dra.allocation.reasons import NoFitReason, RefusalKind, shortest
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
-from dra_spawner.dra.model.objects import DeviceClass, Json, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, Json, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.taint_rules import applied, with_rules
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 
 __all__ = ["Assessment", "assess"]
 
@@ -56,6 +58,7 @@ def assess(
     slices: Iterable[Json],
     classes: Iterable[Json],
     existing: Iterable[Json],
+    taint_rules: Iterable[Json] = (),
     budget: SearchBudget | None = None,
 ) -> Assessment:
     """Determine whether some node can satisfy all these claims; if not, the reason from the device that comes nearest.
@@ -64,9 +67,9 @@ def assess(
     ----------
     claims
         ResourceClaimSpec by the claim's name.
-    nodes, slices, classes, existing
-        API objects of the cluster; ``existing`` are the ResourceClaims of all namespaces. An object that makes no sense
-        is passed over.
+    nodes, slices, classes, existing, taint_rules
+        API objects of the cluster; ``existing`` are the ResourceClaims of all namespaces, ``taint_rules`` the
+        DeviceTaintRules. An object that makes no sense is passed over.
     budget
         What may be spent on all nodes together; no limit if it is left out.
     """
@@ -74,6 +77,9 @@ def assess(
     known = _decoded(ResourceSlice.from_json, slices), _decoded(DeviceClass.from_json, classes)
     places = _decoded(Node.from_json, nodes)
     taken = AllocatedState.from_claims(_decoded(ResourceClaim.from_json, existing))
+    by_name = {rule.name: rule for rule in _decoded(DeviceTaintRule.from_json, taint_rules)}
+    in_force = applied(by_name, DEFAULT_RULES.quirks)
+    known = [with_rules(each, in_force) for each in known[0]], known[1]
     try:
         found = _nearest(Allocator(*known, taken), places, wanted, budget)
         if found is None:

@@ -40,6 +40,7 @@ from dra_spawner.dra.model.devices import (
     Taint,
 )
 from dra_spawner.dra.model.node_selector import NodeSelector, NodeSelectorTerm, Requirement
+from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 
 __all__ = [
     "AllocatedDevice",
@@ -59,6 +60,7 @@ __all__ = [
     "DeviceDescription",
     "DeviceId",
     "DeviceRequest",
+    "DeviceTaintRule",
     "Json",
     "Node",
     "NodeSelector",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, KubernetesUnavailable
 from dra_spawner.kube.client.api_errors import RequestTarget
 
-__all__ = ["api_groups", "is_absent"]
+__all__ = ["api_groups", "is_absent", "served_version"]
 
 
 async def is_absent(api: KubernetesApi, group_version: str, plural: str) -> bool:
@@ -32,6 +33,29 @@ async def is_absent(api: KubernetesApi, group_version: str, plural: str) -> bool
         return bool(group) and version not in (await api_groups(api)).get(group, ())
     resources = _members(path, document, "APIResourceList", "resources")
     return document.get("groupVersion") == group_version and plural not in resources
+
+
+async def served_version(api: KubernetesApi, group_versions: Iterable[str], plural: str) -> str | None:
+    """The first of these API versions that surely serves a resource, as discovery says; None if none does.
+
+    Raises
+    ------
+    KubernetesError
+        If discovery fails.
+    """
+    for group_version in group_versions:
+        group = group_version.rpartition("/")[0]
+        path = f"/apis/{group_version}" if group else f"/api/{group_version}"
+        try:
+            document = await api.get(path)
+        except KubernetesError as error:
+            if error.status != 404:
+                raise
+            continue
+        resources = _members(path, document, "APIResourceList", "resources")
+        if document.get("groupVersion") == group_version and plural in resources:
+            return group_version
+    return None
 
 
 async def api_groups(api: KubernetesApi) -> dict[str, tuple[str, ...]]:

@@ -60,7 +60,7 @@ class StaleNodes:
                 self._note_slice(key.name)
             case Kind.DEVICE_CLASS:
                 self._all = True
-            case Kind.RESOURCE_CLAIM_TEMPLATE:
+            case Kind.RESOURCE_CLAIM_TEMPLATE | Kind.DEVICE_TAINT_RULE:
                 pass
         if len(self._names) > len(self._snapshot.nodes) + SPARE:
             # Memory stays bounded: pods may name nodes that do not exist, and figures may never be requested.

@@ -18,7 +18,14 @@ from types import MappingProxyType
 
 from dra_spawner.dra.allocation.allocator import AllocatedState, Allocation, AllocationError, DoesNotFit
 from dra_spawner.dra.allocation.results import DeviceResult
-from dra_spawner.dra.model.objects import AllocatedDevice, DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.model.objects import (
+    AllocatedDevice,
+    DeviceClass,
+    DeviceTaintRule,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+)
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.simulator.devices.cached_verdicts import CachedVerdicts
 from dra_spawner.simulator.devices.caching import CacheSizes
@@ -28,6 +35,7 @@ from dra_spawner.simulator.devices.holders import Held, Holders
 from dra_spawner.simulator.devices.node_partitions import NodePartitions
 from dra_spawner.simulator.devices.pool_views import Concerned, PoolViews
 from dra_spawner.simulator.devices.search_limits import SearchLimits
+from dra_spawner.simulator.devices.tainted_slices import TaintedSlices
 from dra_spawner.simulator.devices.verdicts import DeviceQuestion, Verdict, VerdictGroup, Verdicts
 from dra_spawner.simulator.model.journal import Journal
 from dra_spawner.simulator.model.table import ChangeLog, Table
@@ -47,6 +55,8 @@ class DeviceState:
         Allocated claims are recorded under ``(namespace, name)``, which must be unique.
     rules
         The rules of the cluster's kube-scheduler.
+    taint_rules
+        Rules that taint devices of the slices.
     journal
         Journal for undo entries; None for a new one.
     max_steps
@@ -63,6 +73,7 @@ class DeviceState:
         claims: Iterable[ResourceClaim] = (),
         rules: SchedulerRules = DEFAULT_RULES,
         *,
+        taint_rules: Iterable[DeviceTaintRule] = (),
         journal: Journal | None = None,
         max_steps: int | None = None,
         sizes: CacheSizes | None = None,
@@ -71,7 +82,8 @@ class DeviceState:
         self._rules = rules
         self._max_steps = max_steps
         self._sizes = sizes or CacheSizes()
-        self._pools = PoolViews(rules, slices)
+        self._tainted = TaintedSlices(self.journal, rules.quirks, taint_rules)
+        self._pools = PoolViews(rules, map(self._tainted.enter, slices))
         self._classes = {item.name: item for item in classes}
         self._nodes = {node.name: node for node in nodes}
         self._ranks = {name: rank for rank, name in enumerate(self._nodes)}
@@ -98,6 +110,8 @@ class DeviceState:
         limits = self._verdicts.limits
         self._rules = rules
         self._pools.follow_rules(rules)
+        self._tainted.quirks = rules.quirks
+        self._taint_again(self._tainted.rules.values())
         self._begin_to_judge(self._holders.by_key.values())
         self._verdicts.limits = limits
 
@@ -107,11 +121,21 @@ class DeviceState:
 
     @property
     def slices(self) -> Table[str, ResourceSlice]:
+        """Slices as the scheduler sees them: with the taints of rules."""
         return self._pools.slices
 
+    @property
+    def taint_rules(self) -> Mapping[str, DeviceTaintRule]:
+        return self._tainted.rules
+
+    def published(self, name: str) -> ResourceSlice | None:
+        """A slice as its driver publishes it; None if there is none."""
+        return self._tainted.published.get(name) or self._pools.slices.get(name)
+
     def in_order(self) -> tuple[list[ResourceSlice], list[Node]]:
-        """All slices and nodes in their order."""
-        return self._pools.in_order(), [self._nodes[name] for name in sorted(self._nodes, key=self._ranks.__getitem__)]
+        """All slices, as published, and all nodes in their order."""
+        slices = [self._tainted.published.get(item.name, item) for item in self._pools.in_order()]
+        return slices, [self._nodes[name] for name in sorted(self._nodes, key=self._ranks.__getitem__)]
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
@@ -272,18 +296,28 @@ class DeviceState:
         self.journal.record(partial(self._set_node, name, node, rank))
 
     def put_slice(self, item: ResourceSlice) -> None:
-        """Add a slice, or replace the one of this name."""
-        before = self._pools.slices.get(item.name)
-        self._note_pools(self._pools.put(item))
-        undo = partial(self._undo_put, before) if before is not None else partial(self._undo_new, item.name)
-        self.journal.record(undo)
+        """Add a slice as published, or replace the one of this name."""
+        self._put_seen(self._tainted.enter(item))
 
     def remove_slice(self, name: str) -> None:
         """Remove a slice; its devices stay allocated. Raises KeyError when there is none."""
         item = self._pools.slices[name]
+        self._tainted.published.discard(name)
         rank, concerned = self._pools.remove(name)
         self._note_pools(concerned)
         self.journal.record(partial(self._undo_put, item, rank))
+
+    def put_rule(self, rule: DeviceTaintRule) -> None:
+        """Add a rule, or replace the one of this name."""
+        before = self._tainted.rules.get(rule.name)
+        self._tainted.rules.put(rule.name, rule)
+        self._taint_again(filter(None, (before, rule)))
+
+    def remove_rule(self, name: str) -> None:
+        """Remove a rule. Raises KeyError when there is none."""
+        before = self._tainted.rules[name]
+        self._tainted.rules.discard(name)
+        self._taint_again((before,))
 
     def put_class(self, item: DeviceClass) -> None:
         """Add a class, or replace the one of this name."""
@@ -296,6 +330,22 @@ class DeviceState:
         before = self._classes[name]
         self._set_class(name, None)
         self.journal.record(partial(self._set_class, name, before))
+
+    def _taint_again(self, rules: Iterable[DeviceTaintRule]) -> None:
+        """Apply all rules again to the slices that one of these may select."""
+        changed = tuple(rules)
+        for seen in list(self._pools.slices.values()):
+            if any(rule.may_select(seen.pool_id) for rule in changed):
+                item = self._tainted.enter(self._tainted.published.get(seen.name, seen))
+                if item != seen:
+                    self._put_seen(item)
+
+    def _put_seen(self, item: ResourceSlice) -> None:
+        """Put a slice as the scheduler sees it."""
+        before = self._pools.slices.get(item.name)
+        self._note_pools(self._pools.put(item))
+        undo = partial(self._undo_put, before) if before is not None else partial(self._undo_new, item.name)
+        self.journal.record(undo)
 
     def _hold(self, claim_key: Hashable, held: Held) -> None:
         self._holders.by_key[claim_key] = held

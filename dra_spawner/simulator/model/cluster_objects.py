@@ -13,6 +13,7 @@ from dra_spawner.dra.model.objects import (
     DeviceClass,
     DeviceDescription,
     DeviceId,
+    DeviceTaintRule,
     ObjectError,
     PoolId,
     ResourceSlice,
@@ -23,7 +24,7 @@ from dra_spawner.simulator.model.pods import Pod
 
 __all__ = ["BrokenObject", "ClusterObject", "Kind", "Knowledge", "decode", "decode_all", "stand_in"]
 
-ClusterObject = SchedulableNode | Pod | TrackedClaim | ClaimTemplate | DeviceClass | ResourceSlice
+ClusterObject = SchedulableNode | Pod | TrackedClaim | ClaimTemplate | DeviceClass | ResourceSlice | DeviceTaintRule
 
 
 class Kind(StrEnum):
@@ -35,6 +36,7 @@ class Kind(StrEnum):
     RESOURCE_CLAIM_TEMPLATE = "ResourceClaimTemplate"
     DEVICE_CLASS = "DeviceClass"
     RESOURCE_SLICE = "ResourceSlice"
+    DEVICE_TAINT_RULE = "DeviceTaintRule"
 
 
 class Knowledge(StrEnum):
@@ -74,6 +76,7 @@ _DECODERS: Final[Mapping[str, Callable[[object], ClusterObject]]] = {
     Kind.RESOURCE_CLAIM_TEMPLATE: ClaimTemplate.from_json,
     Kind.DEVICE_CLASS: DeviceClass.from_json,
     Kind.RESOURCE_SLICE: ResourceSlice.from_json,
+    Kind.DEVICE_TAINT_RULE: DeviceTaintRule.from_json,
 }
 
 

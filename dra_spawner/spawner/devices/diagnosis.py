@@ -204,6 +204,7 @@ async def assess_within_limits(
             slices=seen.slices,
             classes=seen.classes,
             existing=existing,
+            taint_rules=seen.rules,
             budget=SearchBudget(_EXPLAIN_STEPS, lambda: time.monotonic() > end),
         )
 

@@ -15,6 +15,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.discovery import is_absent
+from dra_spawner.kube.taint_rules import list_taint_rules
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.user_form.offers import DeviceCatalog
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
@@ -142,10 +143,11 @@ class DeviceObjects:
     slices: list[JsonObject]
     claims: list[JsonObject]
     nodes: list[JsonObject]
+    rules: list[JsonObject]
 
 
 class DeviceReader:
-    """Reads device classes, slices, claims and nodes.
+    """Reads device classes, slices, claims, nodes and DeviceTaintRules.
 
     Parameters
     ----------
@@ -156,8 +158,8 @@ class DeviceReader:
     ----------
     devices
         Classes and slices as forms and checks of profiles use them.
-    classes, slices, claims, nodes
-        Collections of API objects, which may be large and are not cached.
+    classes, slices, claims, nodes, rules
+        Collections of API objects, which may be large and are not cached, except for rules.
     """
 
     def __init__(
@@ -169,6 +171,7 @@ class DeviceReader:
         self.slices = self._collection(names.RESOURCE_API, "resourceslices")
         self.claims = self._collection(names.RESOURCE_API, CLAIMS)
         self.nodes = self._collection("v1", "nodes")
+        self.rules: Reading[list[JsonObject]] = Reading(self._read_rules)
         self.devices: Reading[KnownDevices] = Reading(self._read_devices)
         self._catalog = DeviceCatalog(ClusterFacts())
         self._catalog_of: KnownDevices | None = None
@@ -187,8 +190,17 @@ class DeviceReader:
         KubernetesError
             If one of the collections cannot be read.
         """
-        readings = (self.classes, self.slices, self.claims, self.nodes)
+        readings = (self.classes, self.slices, self.claims, self.nodes, self.rules)
         return DeviceObjects(*await asyncio.gather(*(each.get(NOW) for each in readings)))
+
+    async def _read_rules(self) -> list[JsonObject]:
+        """All DeviceTaintRules; none if the account may not list them: `doctor` says that."""
+        try:
+            return await list_taint_rules(self.api)
+        except KubernetesError as error:
+            if error.status != 403:
+                raise
+            return []
 
     async def _read_devices(self) -> KnownDevices:
         known = self.devices.value or KnownDevices(None, None)

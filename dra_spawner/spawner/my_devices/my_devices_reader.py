@@ -8,15 +8,20 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.devices import PoolId, ResourceSlice
+from dra_spawner.dra.model.objects import DeviceTaintRule
+from dra_spawner.dra.model.taint_rules import applied, with_rules
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.spawner.devices.held import held_claims
-from dra_spawner.spawner.devices.reader import decoded, readable
+from dra_spawner.spawner.devices.reader import decoded, device_reader, readable
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices, is_consumer, own_devices
 from dra_spawner.spawner.my_devices.published import PublishedDevices
 
 __all__ = ["read_own_devices"]
 
-#: Seconds for each of the two requests without which an answer is only less complete.
+#: Age in seconds of rules that close devices.
+_RULES_SECONDS: Final = 10.0
+#: Seconds for each of the requests without which an answer is only less complete.
 _PUBLISHED_SECONDS: Final = 1.0
 
 
@@ -28,7 +33,7 @@ async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
     KubernetesError
         If a claim cannot be read. Devices that cannot be read as published have no totals.
     """
-    claims, on_node = await asyncio.gather(held_claims(api, pod), _on_node(api, pod))
+    claims, on_node, rules = await asyncio.gather(held_claims(api, pod), _on_node(api, pod), _rules(api))
     results = [
         result
         for claim in claims
@@ -38,7 +43,19 @@ async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
     known = PublishedDevices(on_node)
     elsewhere = {each["driver"] for each in results if not known.has_pool(PoolId(each["driver"], each["pool"]))}
     more = await asyncio.gather(*(_slices(api, f"spec.driver={driver}") for driver in sorted(elsewhere)))
-    return own_devices(pod, claims, PublishedDevices([*on_node, *(each for slices in more for each in slices)]))
+    slices = [*on_node, *(each for slices in more for each in slices)]
+    in_force = applied({each.name: each for each in rules}, DEFAULT_RULES.quirks)
+    return own_devices(pod, claims, PublishedDevices(with_rules(each, in_force) for each in slices))
+
+
+async def _rules(api: KubernetesApi) -> tuple[DeviceTaintRule, ...]:
+    """The rules that close devices; servers share one request."""
+    try:
+        async with asyncio.timeout(_PUBLISHED_SECONDS):
+            found = await device_reader(api).rules.get(_RULES_SECONDS)
+    except (KubernetesError, TimeoutError):
+        return ()
+    return decoded(DeviceTaintRule.from_json, found)
 
 
 async def _on_node(api: KubernetesApi, pod: JsonObject) -> tuple[ResourceSlice, ...]:

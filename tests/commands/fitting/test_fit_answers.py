@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import yaml
 
 from tests.all_of_them import all_of_them
 from tests.commands.cluster_files.inputs import (
+    API,
     DRIVER,
     answers,
     api_list,
@@ -155,3 +157,64 @@ def test_quirks_can_be_left_out():
     objects[0]["status"] = {"nodeInfo": {"kubeletVersion": "v1.36.2-eks-1"}}
     assert "unavailable" in answers(stdin=json.dumps(objects))[0]["nodes"]["n1"]
     assert "allocations" in answers(stdin=json.dumps(objects), release=(1, 37))[0]["nodes"]["n1"]
+
+
+def rule(selector: Any = None, version: str = "v1", **taint: str) -> Any:
+    spec = {"deviceSelector": selector or {}, "taint": {"key": "example.com/upkeep", "effect": "NoSchedule", **taint}}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "upkeep"},
+        "spec": spec,
+    }
+
+
+TAINTED = {"unavailable": "taint example.com/upkeep:NoSchedule not tolerated"}
+TOLERATED = claim(tolerations=[{"key": "example.com/upkeep", "operator": "Exists", "tolerationSeconds": 60}])
+
+
+@all_of_them(
+    "objects, verdict",
+    {
+        "all devices": ([rule(), claim()], TAINTED),
+        "in kubectl's order": ([claim(), rule()], TAINTED),
+        "of 1.36": ([rule(version="v1beta2"), claim()], TAINTED),
+        "alpha": ([rule(version="v1alpha3"), claim()], TAINTED),
+        "a list without kinds": (
+            [
+                {
+                    "kind": "DeviceTaintRuleList",
+                    "apiVersion": API,
+                    "items": [{key: value for key, value in rule().items() if key != "kind"}],
+                },
+                claim(),
+            ],
+            TAINTED,
+        ),
+        "evicting": (
+            [rule(effect="NoExecute"), claim()],
+            {"unavailable": "taint example.com/upkeep:NoExecute not tolerated"},
+        ),
+        "for information": ([rule(effect="None"), claim()], FITS["n1"]),
+        "of another device": ([rule({"device": "gpu-1"}), claim()], FITS["n1"]),
+        "of this device": ([rule({"driver": DRIVER, "pool": "n1", "device": "gpu-0"}), claim()], TAINTED),
+        "tolerated for some time": ([rule(effect="NoExecute"), TOLERATED], FITS["n1"]),
+    },
+)
+def test_taint_rules_count(objects, verdict):
+    [answer] = answers(stdin=json.dumps([*OBJECTS[:3], *objects]))
+    found = answer["nodes"]["n1"]
+    assert found == verdict or ("allocations" in found and "allocations" in verdict)
+
+
+def test_a_rule_of_one_question_is_not_one_of_the_next():
+    lines = [{"name": "one", "objects": [rule(), claim()]}, {"name": "two", "objects": [claim()]}]
+    one, two = answers(stdin=json.dumps(OBJECTS[:3]) + "".join(map(json.dumps, lines)))
+    assert (one["nodes"]["n1"], two["nodes"]) == (TAINTED, FITS)
+
+
+def test_a_broken_rule_leaves_the_answer_open():
+    broken = rule()
+    del broken["spec"]["taint"]
+    [answer] = answers(stdin=json.dumps([*OBJECTS, broken]), refused=True)
+    assert "DeviceTaintRule upkeep: spec.taint: is required" in str(answer["nodes"]["n1"])

@@ -1,4 +1,4 @@
-"""A store with claim controller and scheduler at work, and no loop: each test lets it settle and looks at what it wrote."""
+"""A store with controllers and scheduler at work, and no loop: each test lets it settle and looks at what it wrote."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 from dra_spawner.devcluster.api.resource_types import EVENTS, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.controllers.claim_controller import ClaimController
+from dra_spawner.devcluster.controllers.taint_eviction import TaintEviction
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 from tests.devcluster.cluster_objects import NAMESPACE, TurnedClock, gpu_slice, node
 
@@ -16,7 +17,7 @@ ALL_TAKEN = f"0/1 nodes are available: 1 cannot allocate all claims. {NO_PREEMPT
 
 
 class ScheduledStore:
-    """A store with claim controller and scheduler at work."""
+    """A store with controllers and scheduler at work."""
 
     def __init__(self) -> None:
         self.clock = TurnedClock()
@@ -24,6 +25,7 @@ class ScheduledStore:
         numbers = itertools.count()
         self.controllers = (
             ClaimController(self.store, self.clock),
+            TaintEviction(self.store, self.clock),
             Scheduler(
                 self.store,
                 self.clock,
@@ -33,7 +35,7 @@ class ScheduledStore:
         )
         for controller in self.controllers:
             controller.attach()
-        self.scheduler = self.controllers[1]
+        self.scheduler = self.controllers[-1]
 
     def settle(self):
         before = None

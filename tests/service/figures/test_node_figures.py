@@ -25,6 +25,7 @@ KINDS: Mapping[str, Kind] = {
     "ClaimTemplate": Kind.RESOURCE_CLAIM_TEMPLATE,
     "DeviceClass": Kind.DEVICE_CLASS,
     "ResourceSlice": Kind.RESOURCE_SLICE,
+    "DeviceTaintRule": Kind.DEVICE_TAINT_RULE,
 }
 
 
@@ -62,6 +63,7 @@ def present(snapshot: Snapshot) -> list[tuple[Kind, ObjectKey]]:
         *((Kind.NODE, ObjectKey("", name)) for name in snapshot.nodes),
         *((Kind.RESOURCE_SLICE, ObjectKey("", name)) for name in snapshot.slices),
         *((Kind.DEVICE_CLASS, ObjectKey("", name)) for name in snapshot.classes),
+        *((Kind.DEVICE_TAINT_RULE, ObjectKey("", name)) for name in snapshot.state.devices.taint_rules),
         *((Kind.RESOURCE_CLAIM, key) for key in snapshot.claims),
         *((Kind.POD, key) for key in snapshot.pods),
     ]

@@ -12,6 +12,7 @@ from dra_spawner.devcluster.api.resource_types import (
     DAEMONSETS,
     DEPLOYMENTS,
     DEVICECLASSES,
+    DEVICETAINTRULES,
     EVENTS,
     NAMESPACES,
     NODES,
@@ -43,7 +44,7 @@ from dra_spawner.devcluster.api.validation.events import check_changed_event, ch
 from dra_spawner.devcluster.api.validation.metadata import check_common_metadata, check_metadata
 from dra_spawner.devcluster.api.validation.names import check_config_key
 from dra_spawner.devcluster.api.validation.pods import check_pod_spec, check_pod_update
-from dra_spawner.devcluster.api.validation.slices import check_slice_spec, check_slice_update
+from dra_spawner.devcluster.api.validation.slices import check_slice_spec, check_slice_update, check_taint_rule_spec
 
 _NEW_STATUS: dict[ResourceType, JsonObject] = {
     NAMESPACES: {"phase": "Active"},
@@ -75,6 +76,8 @@ def admit_create(resource_type: ResourceType, obj: JsonObject, objects: Versione
     _default(resource_type, obj)
     if resource_type is PODS:
         _admit_pod(obj, objects, now)
+    elif resource_type is DEVICETAINTRULES:
+        defaults.default_rule_taint(obj, {}, timestamp(now))
     elif resource_type is NAMESPACES:
         obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
         labels = obj["metadata"].setdefault("labels", {})
@@ -170,11 +173,15 @@ def _default_priority_class(objects: VersionedObjects) -> JsonObject | None:
     return min(candidates, key=lambda entry: int(entry["value"]), default=None)
 
 
-def admit_update(resource_type: ResourceType, current: JsonObject, new: JsonObject, subresource: str) -> None:
+def admit_update(
+    resource_type: ResourceType, current: JsonObject, new: JsonObject, subresource: str, now: datetime
+) -> None:
     """Set the server's fields of an updated object, in place."""
     if subresource:
         return
     _default(resource_type, new)
+    if resource_type is DEVICETAINTRULES:
+        defaults.default_rule_taint(new, current, timestamp(now))
     if resource_type is PODS:  # resolved when the pod was created
         for field in ("priority", "priorityClassName", "preemptionPolicy"):
             if field in current["spec"]:
@@ -197,6 +204,8 @@ def validate_create(resource_type: ResourceType, obj: JsonObject, objects: Versi
         errors = [*check_class_spec(spec, "spec"), *errors, *check_extended_resource(spec, "spec")]
     elif resource_type is RESOURCESLICES:
         errors += check_slice_spec(spec, "spec")
+    elif resource_type is DEVICETAINTRULES:
+        errors += check_taint_rule_spec(spec, "spec")
     elif resource_type in (CONFIGMAPS, SECRETS):
         for field in ("data", "binaryData"):
             for key in obj.get(field) or ():
@@ -237,6 +246,8 @@ def validate_update(
         errors += check_class_spec(spec, "spec") + check_extended_resource(spec, "spec")
     elif resource_type is RESOURCESLICES:
         errors += check_slice_spec(spec, "spec") + check_slice_update(spec, old, "spec")
+    elif resource_type is DEVICETAINTRULES:
+        errors += check_taint_rule_spec(spec, "spec")
     elif resource_type in (CONFIGMAPS, SECRETS) and current.get("immutable"):
         for field in ("data", "binaryData"):
             errors += _check_unchanged(new.get(field), current.get(field), field)

@@ -31,6 +31,23 @@ def _default_device_request(request: JsonObject) -> None:
             toleration["operator"] = "Equal"
 
 
+def default_rule_taint(rule: JsonObject, current: JsonObject, now: str) -> None:
+    """Set when the effect of a DeviceTaintRule was added: now, if it is new and the client names no new time.
+
+    Parameters
+    ----------
+    current
+        The stored rule; empty for a new one.
+    """
+    taint = (rule.get("spec") or {}).get("taint")
+    if taint is None:
+        return
+    before = (current.get("spec") or {}).get("taint") or {}
+    changed = taint.get("effect") != before.get("effect")
+    if not taint.get("timeAdded") or (changed and taint["timeAdded"] == before.get("timeAdded")):
+        taint["timeAdded"] = now
+
+
 def default_pod_template(spec: JsonObject) -> None:
     """Defaults of a pod's spec in templates, which do not depend on the cluster."""
     _fill(

@@ -375,7 +375,7 @@ class Store:
         if version and version != known["resourceVersion"]:
             raise conflict(resource_type, name)
         new = updated_object(resource_type, current, desired, subresource)
-        admission.admit_update(resource_type, current, new, subresource)
+        admission.admit_update(resource_type, current, new, subresource, self._now())
         count_generation(resource_type, current, new)
         errors = finalizer_errors(current, new) + admission.validate_update(resource_type, current, new, subresource)
         if errors:

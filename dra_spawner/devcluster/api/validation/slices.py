@@ -263,6 +263,16 @@ def _check_valid_range(limits: JsonObject, capacity: Quantity, default: Quantity
     return errors
 
 
+def check_taint_rule_spec(spec: JsonObject, field: str) -> list[FieldError]:
+    """Errors of a DeviceTaintRule."""
+    selector = spec.get("deviceSelector") or {}
+    errors: list[FieldError] = []
+    for part, check in (("driver", check_driver_name), ("pool", check_pool_name), ("device", check_dns_label)):
+        if part in selector:
+            errors += check(selector[part], f"{field}.deviceSelector.{part}")
+    return errors + check_taint(spec.get("taint") or {}, f"{field}.taint")
+
+
 def check_taint(taint: JsonObject, field: str) -> list[FieldError]:
     """Check key and value of a device's taint."""
     errors = check_qualified_name(taint.get("key", ""), f"{field}.key")
