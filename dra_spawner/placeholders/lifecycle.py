@@ -109,7 +109,7 @@ class Cause(StrEnum):
     SURPLUS = "surplus"
     #: No choice has its shape any more.
     OUTDATED = "outdated"
-    #: A person ordered it.
+    #: A person ordered it, or its device is closed.
     EVICTED = "evicted"
     #: It has failed, or its claims are gone.
     BROKEN = "broken"

@@ -50,7 +50,7 @@ def tracked(release: str, asked: Iterable[State]) -> list[Taints]:
 
 
 def main() -> int:
-    """Print the digests of a thousand states, a column for each release: ``tests/dra/taint_rules.txt``."""
+    """Print the digests of a thousand states, a column for each release: ``tests/dra/model/taint_rules.txt``."""
     asked = list(states(1_000, seed=1))
     columns = [[digest(each) for each in tracked(release, asked)] for release in RELEASES]
     sys.stdout.writelines(" ".join(line) + "\n" for line in zip(*columns, strict=True))

@@ -11,7 +11,7 @@ from dra_spawner.placeholders.planner.amounts.lost_placeholders import has_faile
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.cluster.undecided import Unknown
 from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.decisions.broken_placeholders import decide_broken
+from dra_spawner.placeholders.planner.decisions.broken_placeholders import decide_broken, decide_closed
 from dra_spawner.placeholders.planner.decisions.draining import decide_drained, decide_draining
 from dra_spawner.placeholders.planner.decisions.handover import decide_handovers, decide_unused_reservations
 from dra_spawner.placeholders.planner.decisions.orders import decide_orders
@@ -102,6 +102,7 @@ DECISIONS: Final[tuple[tuple[Decision, ...], ...]] = (
     (
         decide_unused_reservations,
         decide_orders,
+        decide_closed,
         decide_preemptions_for_others,
         remember_losses,
         decide_quota_preemption,

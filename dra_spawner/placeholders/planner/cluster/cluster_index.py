@@ -142,6 +142,8 @@ class ClusterIndex:
     seen_placeholders
         By key: the `Placeholder` of the last view while nothing has changed that it follows from, and whether devices
         are missing on its node.
+    tainted_slices
+        Names of slices with a tainted device.
     of_devices
         Results that follow from all slices and device classes.
     """
@@ -171,6 +173,7 @@ class ClusterIndex:
         self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
         self.slices_of_node: dict[str, tuple[ResourceSlice, ...]] = {}
         self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
+        self.tainted_slices: set[str] = set()
         self._epoch = object()
         self._changes = 0
         #: Number of the last change of each changed or deleted node (`touched_since`), the oldest first.
@@ -356,9 +359,12 @@ class ClusterIndex:
                     memo.object_changed(item.pool_id)
                     memo.forget(item.node_name or "")
         if before is not None:
+            self.tainted_slices.discard(before.name)
             _remove(self.slices_of_node, before.node_name or "", before)
             _remove(self.slices_of_pool, before.pool_id, before)
         if after is not None:
+            if any(device.taints for device in after.devices):
+                self.tainted_slices.add(after.name)
             _add(self.slices_of_pool, after.pool_id, after)
             if after.node_name:
                 _add(self.slices_of_node, after.node_name, after)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from dra_spawner import names
 from dra_spawner.dra.model.taints import tolerates
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderState, seen_state
+from dra_spawner.placeholders.planner.cluster.closed_devices import why_closed
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.cluster.label_times import moment_of
 from dra_spawner.placeholders.planner.cluster.node_doubts import doubts_of, is_held_in_doubt
@@ -362,7 +363,9 @@ class View:
         """A placeholder; the same object as in the last view, unless an object that it follows from has changed."""
         snapshot = self.snapshot
         known = self.index.seen_placeholders.get(key)
-        if known is None or reserved is not None:
+        # Where devices are tainted, a state follows from their slices, too.
+        is_tainted = bool(self.index.tainted_slices)
+        if known is None or reserved is not None or is_tainted:
             keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
             doubts = self.doubts_of(pod.node_name)
             reservations = (reservation_of(snapshot.claims.get(each)) for each in keys)
@@ -371,13 +374,14 @@ class View:
                 is_scheduled=bool(pod.node_name),
                 is_started=_is_proven(pod)
                 and is_ready_for_users(snapshot.nodes.get(pod.node_name))
-                and not is_held_in_doubt(doubts, snapshot, pod, keys),
+                and not is_held_in_doubt(doubts, snapshot, pod, keys)
+                and not (is_tainted and why_closed(self.index, snapshot, keys)),
                 is_reserved=reservation is not None,
                 is_ended=False,
             )
             found = Placeholder(pod, pod.labels.get(names.SHAPE, ""), state, keys, reservation)
             known = found, bool(doubts.missing)
-            if reserved is None:
+            if reserved is None and not is_tainted:
                 self.index.seen_placeholders[key] = known
         if known[1]:
             self.doubtful.add(pod.node_name)

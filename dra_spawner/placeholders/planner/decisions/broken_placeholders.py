@@ -1,4 +1,4 @@
-"""Broken placeholders: they failed, do not start, or have lost a claim."""
+"""Broken placeholders: they failed, do not start, have lost a claim, or their device is closed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, delete_placeholder
+from dra_spawner.placeholders.planner.cluster.closed_devices import why_closed
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.policy import Policy
@@ -18,6 +19,21 @@ def decide_broken(round_: Round) -> tuple[DeletePlaceholder, ...]:
     """Deletions of broken placeholders; replacements are decided elsewhere."""
     view, policy, ending = round_.view, round_.policy, round_.ending
     return (*_failed(view), *_not_proven(view, policy, ending), *_without_claims(view, policy, ending))
+
+
+def decide_closed(round_: Round) -> tuple[DeletePlaceholder, ...]:
+    """Deletions of placeholders whose device is closed by a taint, so that no server should get it."""
+    view = round_.view
+    if not view.index.tainted_slices:
+        return ()
+    return tuple(
+        delete_placeholder(placeholder.pod, placeholder.state, Cause.EVICTED, why)
+        for key, placeholder in view.placeholders.items()
+        if key not in round_.ending
+        and placeholder.may_end(Cause.EVICTED)
+        and placeholder.reservation is None
+        and (why := why_closed(view.index, view.snapshot, placeholder.claims))
+    )
 
 
 def _failed(view: View) -> Iterator[DeletePlaceholder]:
