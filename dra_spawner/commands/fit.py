@@ -23,9 +23,10 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "fit",
         help="tell where claims would fit, and if nowhere, why",
         description="Tell for every node whether all ResourceClaims without allocation would fit there together,\n"
+        "with those that the Pods without a node ask for; a ResourceClaimTemplate that no Pod names counts as one,\n"
         "in the order given, decided as the cluster's kube-scheduler decides about devices. It needs no cluster: it\n"
-        "reads the Nodes, ResourceSlices, DeviceClasses and ResourceClaims that kubectl prints. It considers devices\n"
-        "only, not CPU, memory or taints of nodes.",
+        "reads the Nodes, ResourceSlices, DeviceClasses, DeviceTaintRules, ResourceClaims, ResourceClaimTemplates\n"
+        "and Pods that kubectl prints. It considers devices only, not CPU, memory or taints of nodes.",
         epilog="examples:\n"
         "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
         "  kubectl get resourceclaims -A -o json > claims.json     claims in use, and pending ones\n"
@@ -46,8 +47,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         '                           "n4": {"stopped": "the search was stopped"}}}\n'
         "\n"
         "exit code:\n"
-        "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read, or an object that the API server would\n"
-        "  refuse leaves it open, 3 it is not known whether it fits: the search was stopped",
+        "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read, asks for nothing, or an object that the\n"
+        "  API server would refuse leaves it open, 3 it is not known whether it fits: the search was stopped",
     )
     _add_files_and_table(command, "the answer")
     command.add_argument(

@@ -11,20 +11,34 @@ __all__ = ["check_object"]
 
 
 def check_object(item: DeviceClass | ResourceClaim | ResourceSlice) -> None:
-    """Check the ranges of a slice's capacities, and the selectors of a class or of a claim without allocation.
+    """Check a slice's ranges of capacities and its counters, or the selectors of a class or a claim without allocation.
 
     Raises
     ------
     ObjectError
-        If a range is malformed, or a selector is no CEL.
+        If a range is malformed, a counter set has no counters, or a selector is no CEL.
     """
     if isinstance(item, ResourceSlice):
         _check_ranges(item)
+        _check_counters(item)
         return
     for path, expression in _expressions(item):
         problem = _problem(expression)
         if problem:
             raise ObjectError(f"{type(item).__name__} {item.name}", path, f"CEL does not compile: {problem}")
+
+
+def _check_counters(item: ResourceSlice) -> None:
+    """Counter sets without counters, which some drivers have sent."""
+    for at, (_, counters) in enumerate(item.shared_counters):
+        if not counters:
+            raise ObjectError(f"ResourceSlice {item.name}", f"spec.sharedCounters[{at}].counters", "is required")
+    for at, device in enumerate(item.devices):
+        consumed = {name.counter_set for name, _ in device.consumes_counters}
+        for number, name in enumerate(device.counter_sets):
+            if name not in consumed:
+                path = f"spec.devices[{at}].consumesCounters[{number}].counters"
+                raise ObjectError(f"ResourceSlice {item.name}", path, "is required")
 
 
 def _check_ranges(item: ResourceSlice) -> None:

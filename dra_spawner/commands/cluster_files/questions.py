@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeVar
 
 from dra_spawner.commands.cluster_files.documents import Document, PathPart, SourceObject
 from dra_spawner.commands.cluster_files.kubernetes_release import kubelet_release
 from dra_spawner.commands.cluster_files.object_checks import check_object
+from dra_spawner.commands.cluster_files.older_versions import OLD_API, as_v1
 from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, Node, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.scheduler_rules import Release
 from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP, TAINT_RULE_APIS
+from dra_spawner.simulator.model.claims import ClaimTemplate
+from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["READABLE", "ClusterObjects", "FitInput", "FitQuestion", "has_kind", "read_input", "separate_questions"]
+__all__ = [
+    "READABLE",
+    "ClusterObjects",
+    "FitInput",
+    "FitQuestion",
+    "has_kind",
+    "in_v1",
+    "read_input",
+    "separate_questions",
+]
 
+_VERSIONS: Final = (RESOURCE_API, RESOURCE_API_BETA, OLD_API)
 READABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "Node": ("v1",),
-    "ResourceSlice": (RESOURCE_API, RESOURCE_API_BETA),
-    "DeviceClass": (RESOURCE_API, RESOURCE_API_BETA),
-    "ResourceClaim": (RESOURCE_API, RESOURCE_API_BETA),
+    "ResourceSlice": _VERSIONS,
+    "DeviceClass": _VERSIONS,
+    "ResourceClaim": _VERSIONS,
+    "ResourceClaimTemplate": _VERSIONS,
     "DeviceTaintRule": TAINT_RULE_APIS,
 }
-"""API versions of the kinds that are read; v1beta2 has the same fields as v1."""
+"""API versions of the kinds that are read; v1beta2 has the same fields as v1, and v1beta1 is converted."""
+_OF_FIT: Final[Mapping[str, tuple[str, ...]]] = {**READABLE, "Pod": ("v1",)}
 
 
 @dataclass(slots=True)
@@ -41,6 +56,8 @@ class ClusterObjects:
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     claims: dict[tuple[str, str], ResourceClaim] = field(default_factory=dict)
+    templates: dict[tuple[str, str], ClaimTemplate] = field(default_factory=dict)
+    pods: dict[tuple[str, str], Pod] = field(default_factory=dict)
     rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
     broken_nodes: dict[str, str] = field(default_factory=dict)
     broken_slices: list[tuple[str, str]] = field(default_factory=list)
@@ -57,8 +74,9 @@ class ClusterObjects:
         InputError
             If its API version is unknown, or the object cannot be identified.
         """
-        if not has_kind(source):
+        if not has_kind(source, _OF_FIT):
             return
+        source = in_v1(source)
         try:
             match source.kind:
                 case "Node":
@@ -78,6 +96,15 @@ class ClusterObjects:
                 case "DeviceTaintRule":
                     rule = DeviceTaintRule.from_json(source.value)
                     self.rules[rule.name] = rule
+                case "ResourceClaimTemplate":
+                    template = ClaimTemplate.from_json(source.value)
+                    check_object(template.pattern)
+                    self.templates[template.namespace, template.name] = template
+                case "Pod":
+                    if not _has_claims(source.value):
+                        return
+                    pod = Pod.from_json(source.value)
+                    self.pods[pod.namespace, pod.name] = pod
                 case _:
                     claim = ResourceClaim.from_json(source.value)
                     check_object(claim)
@@ -239,6 +266,19 @@ def has_kind(source: SourceObject, kinds: Mapping[str, tuple[str, ...]] = READAB
         f"{version!r} cannot be read, only {versions[0]}; ask the cluster for"
         f" {source.kind.lower()}{'es' if source.kind.endswith('s') else 's'}.v1.{RESOURCE_GROUP}",
     )
+
+
+def in_v1(source: SourceObject) -> SourceObject:
+    """The same object, converted where it is of v1beta1."""
+    if source.value.get("apiVersion") != OLD_API:
+        return source
+    return replace(source, value=as_v1(source.kind, source.value))
+
+
+def _has_claims(pod: Mapping[str, object]) -> bool:
+    """Whether a pod names claims; others ask for nothing, whatever is in them."""
+    spec = pod.get("spec")
+    return isinstance(spec, Mapping) and bool(spec.get("resourceClaims"))
 
 
 def _text(value: object, *path: str) -> str:

@@ -1,4 +1,9 @@
-"""Plain scalars of YAML as Kubernetes reads them: what JSON has, no dates, no numbers of base 60."""
+"""Plain scalars of YAML as kubectl reads them: what JSON has, no dates, no numbers of base 60.
+
+kubectl reads a scalar as an integer where Go's ``strconv.ParseInt`` with base 0 does, else as a number of YAML's form,
+and writes a whole number without a point to the API server (sigs.k8s.io/yaml). So ``08``, ``0o1`` and ``12e5`` are
+numbers, and ``y`` is true.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,18 @@ __all__ = ["TAGS", "explicit_value", "plain_value"]
 _NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _BOOLEANS: Final = {
     spelling: value
-    for value, names in ((True, ("true", "yes", "on")), (False, ("false", "no", "off")))
+    for value, names in ((True, ("y", "true", "yes", "on")), (False, ("n", "false", "no", "off")))
     for name in names
     for spelling in (name, name.capitalize(), name.upper())
 }
-_INTEGER: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
+_INTEGER: Final = re.compile(r"[-+]?(?:0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[0-7]*|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(
-    r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
+_SMALLEST: Final = -(2**63)
+_LARGEST: Final = 2**64 - 1
+_WHOLE: Final = 1e21
+"""Go writes whole numbers below this one without an exponent."""
 _NUMBER_STARTS: Final = frozenset("+-.0123456789")
 _PREFIX: Final = "tag:yaml.org,2002:"
 
@@ -38,10 +47,12 @@ def plain_value(text: str, longest_number: int) -> str | int | float | bool | No
         return None
     if text[0] not in _NUMBER_STARTS:
         return _BOOLEANS.get(text, text)
-    if _INTEGER.fullmatch(text):
-        return _integer(text, longest_number)
-    if _FLOAT.fullmatch(text):
-        return _float(text, longest_number)
+    plain = text.replace("_", "")
+    if _INTEGER.fullmatch(plain):
+        number = _integer(plain, longest_number)
+        return number if _SMALLEST <= number <= _LARGEST else _float(plain, longest_number)
+    if _FLOAT.fullmatch(plain):
+        return _float(plain, longest_number)
     return text
 
 
@@ -64,22 +75,22 @@ def explicit_value(kind: str, text: str, longest_number: int) -> str | int | flo
 
 def _integer(text: str, longest: int) -> int:
     _check_length(text, longest)
-    digits = text.replace("_", "")
-    negative, digits = digits.startswith("-"), digits.lstrip("+-")
-    base = {"0b": 2, "0x": 16}.get(digits[:2], 8 if digits[:1] == "0" else 10)
-    digits = digits[2:] if base in (2, 16) else digits
-    if not digits:
-        raise ValueError("has a number without digits")
+    negative, digits = text.startswith("-"), text.lstrip("+-")
+    base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2].lower())
+    if base is not None:
+        digits = digits[2:]
+    else:
+        base = 8 if digits[0] == "0" else 10
     return -int(digits, base) if negative else int(digits, base)
 
 
-def _float(text: str, longest: int) -> float:
+def _float(text: str, longest: int) -> int | float:
     _check_length(text, longest)
     # Of the texts that match the pattern, only infinity and NaN have an n.
-    number = math.nan if "n" in text.lower() else float(text.replace("_", ""))
+    number = math.nan if "n" in text.lower() else float(text)
     if not math.isfinite(number):
         raise ValueError(f"is {text}, which is no value of JSON")
-    return number
+    return int(number) if number.is_integer() and abs(number) < _WHOLE else number
 
 
 def _check_length(text: str, longest: int) -> None:

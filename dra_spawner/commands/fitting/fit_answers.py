@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from dra_spawner.commands.cluster_files.questions import ClusterObjects, FitInput, FitQuestion
+from dra_spawner.commands.cluster_files.wanted_claims import wanted_claims
 from dra_spawner.dra.allocation.allocator import AllocationError, DoesNotFit
 from dra_spawner.dra.allocation.miscounts import miscounts
 from dra_spawner.dra.allocation.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.errors import FatalReason
-from dra_spawner.dra.model.objects import ResourceClaim
+from dra_spawner.dra.model.objects import AttributeKind, ResourceClaim
 from dra_spawner.dra.model.same_hardware import pairs_by_node
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.devices.device_state import DeviceState, Verdict, Verdicts
 from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.simulator.usage.device_doubts import missing_devices
 
-__all__ = ["Answer", "NodeGroup", "answer_all"]
+__all__ = ["NOTHING_ASKED", "Answer", "NodeGroup", "answer_all"]
+
+
+NOTHING_ASKED: Final = (
+    "nothing asks for a device: give a ResourceClaim, a ResourceClaimTemplate or a Pod that names one"
+)
+_SEVERAL_PODS: Final = (
+    "all claims are fitted on one node together, and several pods may be on several nodes: ask for each pod alone"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,11 @@ class Answer:
         if VerdictKind.FITS in kinds:
             return True
         return None if VerdictKind.STOPPED in kinds else False
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether nothing asks for a device, so that the answer is neither yes nor no."""
+        return self.problem == NOTHING_ASKED
 
     @property
     def not_judged(self) -> str:
@@ -138,15 +153,17 @@ def answer_all(
     for question in fit_input.questions:
         limits.next_question()
         mark = state.journal.mark()
-        yield _answer(state, common, question)
+        yield _answer(state, common, question, rules)
         state.journal.revert_to(mark)
 
 
-def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion) -> Answer:
+def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion, rules: SchedulerRules) -> Answer:
     own = question.objects
     _add(state, own)
     claims = {**common.claims, **own.claims}
-    wanted = tuple(claim for claim in claims.values() if not claim.is_allocated)
+    templates, pods = {**common.templates, **own.templates}, {**common.pods, **own.pods}
+    asked = wanted_claims(claims.values(), templates.values(), pods.values())
+    wanted = tuple(asked)
     broken_nodes = {**common.broken_nodes, **own.broken_nodes}
     problems: dict[str, str] = dict(broken_nodes)
     general = [
@@ -154,6 +171,7 @@ def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion) -
         *own.broken_claims,
         *common.broken_rules,
         *own.broken_rules,
+        *asked.problems,
         *_class_problems(wanted, common, own),
     ]
     for node, problem in (*common.broken_slices, *own.broken_slices):
@@ -164,6 +182,8 @@ def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion) -
     nodes = tuple(dict.fromkeys([*common.nodes, *own.nodes, *broken_nodes]))
     refused_object = general[0] if general else ""
     verdicts: Verdicts | None = None
+    if asked.asks_nothing and not general:
+        general.append(NOTHING_ASKED)
     if not general:
         try:
             verdicts = state.verdicts(wanted)
@@ -173,6 +193,8 @@ def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion) -
     warnings = (
         *(text for claim in claims.values() for text in miscounts(claim, claim.status.devices or ())),
         *_doubts(state, claims.values()),
+        *_list_attributes(state, rules, verdicts),
+        *((_SEVERAL_PODS,) if asked.pods > 1 else ()),
     )
     problem = general[0] if general else ""
     return Answer(question.name, wanted, nodes, problem, problems, verdicts, warnings, refused_object)
@@ -190,6 +212,27 @@ def _doubts(state: DeviceState, claims: Iterable[ResourceClaim]) -> Iterator[str
     for pair in pairs_by_node(slices):
         part = "as its parts, too" if pair.is_part else f"as {pair.other.id}, too"
         yield f"device {pair.device.id} is published {part}, without shared counters: it may be given away twice"
+
+
+def _list_attributes(state: DeviceState, rules: SchedulerRules, verdicts: Verdicts | None) -> Iterator[str]:
+    """Devices whose lists make selectors fail, where they do."""
+    if rules.selectors_see_lists or verdicts is None:
+        return
+    failed = (group.verdict for group in verdicts if isinstance(group.verdict, AllocationError))
+    if not any(error.reason is FatalReason.SELECTOR for error in failed):
+        return
+    for item in state.slices.values():
+        for device in item.devices:
+            for name, attribute in device.description.attributes.items():
+                if attribute.kind in _LISTS:
+                    yield (
+                        f"attribute {name} of device {device.id} is a list, at which selectors fail without the "
+                        "feature gate DRAListTypeAttributes; --list-attributes decides as with it"
+                    )
+                    return
+
+
+_LISTS: Final = (AttributeKind.STRINGS, AttributeKind.INTS, AttributeKind.BOOLS, AttributeKind.VERSIONS)
 
 
 def _add(state: DeviceState, own: ClusterObjects) -> None:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final, TextIO
 from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.questions import read_input
 from dra_spawner.commands.cluster_files.reading import Progress, read_files, shown_names
-from dra_spawner.commands.fitting.fit_answers import answer_all
+from dra_spawner.commands.fitting.fit_answers import NOTHING_ASKED, answer_all
 from dra_spawner.commands.fitting.fit_table import table
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, Release, SchedulerRules, rules_of
@@ -52,13 +52,13 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     -------
     int
         0 when the claims of every question fit on some node; 1 when those of a question fit nowhere; 2 when the input
-        cannot be read, or an object that the API server would refuse leaves an answer open; 3 when 1 does not apply and
-        the search of a question was stopped before its answer was known.
+        cannot be read, nothing asks for a device, or an object that the API server would refuse leaves an answer open;
+        3 when 1 does not apply and the search of a question was stopped before its answer was known.
     """
     progress = Progress(messages)
     new_budget = partial(_budget, options.timeout)
     fits: list[bool | None] = []
-    not_judged = ""
+    not_judged = nothing_asked = ""
     try:
         fit_input = read_input(read_files(options.files, standard_input, progress), shown_names(options.files))
         rules = _rules(options, fit_input.kubelet_release)
@@ -70,6 +70,7 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
                 heading = f"{answer.name}\n" if len(fit_input.questions) > 1 else ""
                 output.write(("\n" if number else "") + heading + table(answer, all_names=options.all_names))
             fits.append(answer.fits_somewhere)
+            nothing_asked = nothing_asked or (answer.name if answer.asks_nothing else "")
             not_judged = not_judged or answer.not_judged
             progress.show(f"question {number + 2:,} of {len(fit_input.questions):,}")
     except InputError as error:
@@ -80,6 +81,9 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
         progress.clear()
     if not_judged:
         messages.write(f"dra-spawner fit: {InputError('the API server would refuse this', 0, '', not_judged)}\n")
+        return 2
+    if nothing_asked:
+        messages.write(f"dra-spawner fit: {nothing_asked}: {NOTHING_ASKED}\n")
         return 2
     if False in fits:
         return 1

@@ -51,6 +51,8 @@ def _headline(answer: Answer, rows: dict[tuple[VerdictKind, str], list[str]]) ->
     claims = ", ".join(map(str, answer.claims))
     if not answer.claims:
         return "No claim without allocation was given, so there is nothing to fit."
+    if answer.asks_nothing:
+        return f"{claims}: no request asks for a device, so there is nothing to fit."
     if not answer.nodes:
         return f"No node was given, so there is nowhere for {claims} to fit."
     fitting = sum(len(names) for (kind, _), names in rows.items() if kind is VerdictKind.FITS)

@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_spawner.commands.cluster_files.documents import SourceObject
 from dra_spawner.commands.cluster_files.object_checks import check_object
-from dra_spawner.commands.cluster_files.questions import READABLE, has_kind
+from dra_spawner.commands.cluster_files.questions import READABLE, has_kind, in_v1
 from dra_spawner.dra.model.objects import DeviceClass, ObjectError, PoolId, ResourceSlice
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject, Kind, decode
@@ -52,6 +52,7 @@ class SnapshotObjects:
         """
         if not has_kind(source, _KINDS):
             return
+        source = in_v1(source)
         # Items of a NodeList have no kind.
         item = decode({**source.value, "kind": source.kind})
         assert item is not None

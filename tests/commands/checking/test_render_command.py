@@ -37,7 +37,7 @@ PROFILES = [
             "device_claims": {
                 "team": {"claim": "team-gpu"},
                 "accelerator": {
-                    "requests": {"a": {"device_class": "x"}, "b": {"device_class": "y"}},
+                    "requests": {"a": {"device_class": "x"}, "b": {"device_class": "z"}},
                     "containers": {"notebook": ["a"], "sidecar": ["b"]},
                 },
             },
@@ -175,7 +175,7 @@ def test_render_reports_claims_that_the_language_refuses(tmp_path, capsys):
 def test_placeholders_have_the_users_values(tmp_path, capsys):
     config = [{"driver": "other.example.org", "parameters": {"user": "{unescaped_username}", "vlan": "{vlan}"}}]
     path = tmp_path / "claims.yaml"
-    path.write_text(yaml.safe_dump({"x": {"requests": {"a": {"device_class": "y"}}, "config": config}}))
+    path.write_text(yaml.safe_dump({"x": {"requests": {"a": {"device_class": "z"}}, "config": config}}))
     assert main(["render", str(path), "--user", "ada"]) == 0
     template, _ = documents(capsys.readouterr().out)
     assert template["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"] == {"user": "ada", "vlan": 42}
@@ -198,11 +198,11 @@ def test_the_schema_is_that_of_the_language(capsys):
 
 def test_refused_profiles_are_not_rendered(tmp_path, capsys):
     path = tmp_path / "profiles.yaml"
-    path.write_text("- {display_name: x, kubespawner_override: {intel_gas: {millicore: 5}}}\n- {display_name: y}\n")
+    path.write_text("- {display_name: x, kubespawner_override: {intel_gas: {millicore: 5}}}\n- {display_name: z}\n")
     assert main(["render", str(path)]) == 1
     printed = capsys.readouterr()
     assert "profile_list[0].kubespawner_override.intel_gas.millicore: found 'millicore'" in printed.err
-    assert [document["metadata"]["labels"]["hub.jupyter.org/profile"] for document in documents(printed.out)] == ["y"]
+    assert [document["metadata"]["labels"]["hub.jupyter.org/profile"] for document in documents(printed.out)] == ["z"]
 
 
 RANGE, ADA = {"range": "100-199"}, ("--user", "ada")
@@ -228,7 +228,7 @@ GROUPS = {"by": "group", "mapping": {"physics": 7, "maths": 8}}
 def test_vlans_are_those_that_the_user_would_get(tmp_path, capsys, vlans, own, arguments, wanted):
     parameters = {name: f"{{{name}}}" for name in ("vlan", "address", "group")}
     claim = {
-        "requests": {"a": {"device_class": "y"}},
+        "requests": {"a": {"device_class": "z"}},
         "config": [{"driver": "o.example.org", "parameters": parameters}],
     }
     override = {"device_claims": {"x": claim}} | ({"vlans": own} if own else {})

@@ -85,7 +85,8 @@ def test_claims_are_taken_together_in_order():
 
 
 NO_STEP = gpu(shared=True, default="1Gi", validRange={"min": "1Gi", "step": "0"})
-NO_COUNTERS = {**gpu(), "consumesCounters": [{"counterSet": "none", "counters": {}}]}
+UNKNOWN_SET = {**gpu(), "consumesCounters": [{"counterSet": "none", "counters": {"slots": {"value": "1"}}}]}
+NO_COUNTERS = {**gpu(), "consumesCounters": [{"counterSet": "none"}]}
 WRONG_CLASS = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": 1}}
 POLICY = "spec.devices[0].capacity[memory].requestPolicy"
 
@@ -97,10 +98,11 @@ POLICY = "spec.devices[0].capacity[memory].requestPolicy"
         "no quantity": (gpu(memory="12Q"), device_class(), "is not a quantity"),
         "class's CEL": (gpu(), device_class("device.driver =="), "does not compile"),
         "unknown counter": (
-            NO_COUNTERS,
+            UNKNOWN_SET,
             device_class(),
             "unavailable: pool gpu.example.com/n1 is invalid: device gpu-0 consumes the unknown counter set none",
         ),
+        "no counters": (NO_COUNTERS, device_class(), "spec.devices[0].consumesCounters[0].counters: is required"),
         "class": (gpu(), WRONG_CLASS, "error: DeviceClass gpu: spec.selectors: must be a list"),
     },
 )
@@ -218,3 +220,96 @@ def test_a_broken_rule_leaves_the_answer_open():
     del broken["spec"]["taint"]
     [answer] = answers(stdin=json.dumps([*OBJECTS, broken]), refused=True)
     assert "DeviceTaintRule upkeep: spec.taint: is required" in str(answer["nodes"]["n1"])
+
+
+def template(name: str = "gpu", **exactly: Any) -> Any:
+    obj = claim(name, **exactly)
+    return {**obj, "kind": "ResourceClaimTemplate", "spec": {"spec": obj["spec"]}}
+
+
+def pod(name: str = "p", *, node_name: str = "", statuses: Any = (), **entry: str) -> Any:
+    spec = {"resourceClaims": [{"name": "gpu", **entry}], "containers": [{"name": "c"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {**spec, **({"nodeName": node_name} if node_name else {})},
+        "status": {"resourceClaimStatuses": list(statuses)},
+    }
+
+
+CLUSTER = [node("n1"), gpu_slice("n1", gpu(), gpu("gpu-1")), device_class()]
+OF_TEMPLATE = {"resourceClaimTemplateName": "gpu"}
+MADE = {"name": "gpu", "resourceClaimName": "wanted"}
+
+
+@all_of_them(
+    "objects, wanted",
+    {
+        "a template": ([template()], ["team/gpu"]),
+        "a pod of it": ([template(), pod(**OF_TEMPLATE)], ["team/p-gpu"]),
+        "two pods of it": (
+            [pod("a", **OF_TEMPLATE), template(), pod("b", **OF_TEMPLATE)],
+            ["team/a-gpu", "team/b-gpu"],
+        ),
+        "a pod of a claim": ([claim(), pod(resourceClaimName="wanted")], ["team/wanted"]),
+        "a pod whose claim is made": ([template(), claim(), pod(statuses=[MADE], **OF_TEMPLATE)], ["team/wanted"]),
+        "a pod that runs": (
+            [
+                template(),
+                claim(device=("n1", "gpu-0")),
+                pod(node_name="n1", statuses=[MADE], **OF_TEMPLATE),
+                claim("x"),
+            ],
+            ["team/x"],
+        ),
+    },
+)
+def test_templates_and_pods_ask_for_claims(objects, wanted):
+    [answer] = answers(stdin=json.dumps([*CLUSTER, *objects]))
+    assert [each["claim"] for each in answer["nodes"]["n1"]["allocations"]] == wanted
+
+
+@all_of_them(
+    "objects, sentence",
+    {
+        "only a cluster": ([], "nothing asks for a device"),
+        "all has devices": ([claim(device=("n1", "gpu-0"))], "nothing asks for a device"),
+        "a claim without requests": (
+            [{**claim(), "spec": {"devices": {}}}],
+            "nothing asks for a device",
+        ),
+        "a pod without claims": ([{**pod(), "spec": {"containers": []}}], "nothing asks for a device"),
+        "a Deployment": ([{"apiVersion": "apps/v1", "kind": "Deployment"}], "nothing asks for a device"),
+        "a pod of a missing template": ([pod(**OF_TEMPLATE)], "names ResourceClaimTemplate gpu, which was not given"),
+        "a pod of a missing claim": ([pod(resourceClaimName="x")], "names ResourceClaim x, which was not given"),
+    },
+)
+def test_nothing_asked_is_never_answered_with_yes(objects, sentence):
+    code, output, messages = fit(stdin=json.dumps([*CLUSTER, *objects]), as_json=True)
+    assert code == 2
+    assert sentence in messages
+    assert sentence in json.loads(output)["nodes"]["n1"]["error"]
+
+
+def test_objects_of_v1beta1_are_converted():
+    old = "resource.k8s.io/v1beta1"
+    published = gpu_slice("n1", {"name": "gpu-0", "basic": {"capacity": {"memory": {"value": "40Gi"}}}})
+    wanted = claim()
+    wanted["spec"]["devices"]["requests"] = [{"name": "gpu", "deviceClassName": "gpu", "count": 1}]
+    objects = [{**each, "apiVersion": old} for each in (published, device_class(), wanted)]
+    [answer] = answers(stdin=json.dumps([node("n1"), *objects]))
+    assert answer["nodes"] == FITS
+    of_template = {**wanted, "kind": "ResourceClaimTemplate", "spec": {"spec": wanted["spec"]}, "apiVersion": old}
+    [answer] = answers(stdin=json.dumps([node("n1"), *objects[:2], of_template]))
+    assert answer["nodes"] == FITS
+
+
+def test_a_device_whose_list_no_selector_can_read_is_named():
+    lists = {"name": "cpu-0", "attributes": {"example.com/roots": {"strings": ["a", "b"]}}}
+    objects = [node("n1"), gpu_slice("n1", lists, gpu()), device_class(), claim()]
+    code, output, _ = fit(stdin=json.dumps(objects), release=(1, 36))
+    assert code == 1
+    assert f"attribute example.com/roots of device {DRIVER}/n1/cpu-0 is a list" in output
+    assert "--list-attributes decides as with it" in output
+    assert fit(stdin=json.dumps(objects), list_attributes=True, release=(1, 36))[0] == 0

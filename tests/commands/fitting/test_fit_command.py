@@ -102,8 +102,8 @@ LIST = json.dumps(api_list(node("n1"), node("n2")), indent=1)
         "key in YAML": ("kind: Node\n1: x\n", "the key 1 must be a string: put it in quotes"),
         "YAML's line": ("kind: Node\nmetadata:\n  name: [n]\n", "line 3: metadata.name: must be a string"),
         "old version": (
-            "kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n",
-            "line 2: apiVersion: 'resource.k8s.io/v1beta1' cannot be read, only resource.k8s.io/v1;"
+            "kind: DeviceClass\napiVersion: resource.k8s.io/v1alpha3\n",
+            "line 2: apiVersion: 'resource.k8s.io/v1alpha3' cannot be read, only resource.k8s.io/v1;"
             " ask the cluster for deviceclasses.v1.resource.k8s.io",
         ),
     },

@@ -307,7 +307,7 @@ def test_lists_whose_items_do_not_say_their_kind():
         "nameless": ('{"kind": "Node", "metadata":\n{}}', "line 2: metadata.name: is required"),
         "no metadata": ('{"kind": "Pod",\n"metadata": 1}', "line 2: metadata.name: is required"),
         "name": ('{"kind": "Node", "metadata": {\n"name": 1}}', "line 2: metadata.name: must be a str"),
-        "version": ('{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1beta1"}', "cannot be read, only"),
+        "version": ('{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1alpha3"}', "cannot be read, only"),
     },
 )
 def test_bad_input_is_reported_by_file_line_and_field(text, message):

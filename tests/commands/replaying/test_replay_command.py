@@ -73,7 +73,7 @@ def test_json_is_the_same_for_the_same_seed(capsys: pytest.CaptureFixture[str], 
 
 def test_a_description_may_have_fields_of_a_rehearsal() -> None:
     """Labels of nodes; and kinds without profiles of their own, which a replay does not take."""
-    text = "nodes: [{name: a, slots: 8, lead_minutes: 6, labels: {pool: x, zone: y}}, {name: b, slots: 4, lead_minutes: 6}]"
+    text = "nodes: [{name: a, slots: 8, lead_minutes: 6, labels: {pool: x, zone: north}}, {name: b, slots: 4, lead_minutes: 6}]"
     (document,) = read_documents("cluster.yaml", text, PROFILE_FILES)
     first, second = parse_cluster(document, has_groups=False).kinds
     assert (first.labels, second.labels) == ((("pool", "x"), ("zone", "y")), ())
