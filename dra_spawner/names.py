@@ -168,6 +168,12 @@ LEADER: Final = "hub.jupyter.org/dra-spawner-leader"
 
 #: Annotation of a placeholder: why it was made.
 REASON: Final = "hub.jupyter.org/reason"
+#: Key of the taint of a device that a person drains, and of annotations of its DeviceTaintRule.
+DRAINED_DEVICE: Final = "hub.jupyter.org/drained-device"
+DRAINED_UNTIL: Final = "hub.jupyter.org/drained-until"
+EVICTS_AT: Final = "hub.jupyter.org/evicts-at"
+#: Of the names of such rules.
+TAINT_RULE_PREFIX: Final = "dra-spawner-"
 #: Annotation of a user's pod whose shape belongs to no single choice: the shape, from which a placeholder is made.
 DEFINITION: Final = "hub.jupyter.org/shape-definition"
 

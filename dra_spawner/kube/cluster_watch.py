@@ -140,6 +140,13 @@ class ClusterWatch:
         """Whether the cluster serves Dynamic Resource Allocation; true until the contrary is known."""
         return all(self._informers[kind].knowledge is not Knowledge.ABSENT for kind in DEVICE_KINDS)
 
+    @property
+    def rules_api(self) -> str | None:
+        """The API version by which the cluster serves DeviceTaintRules; None if it serves none, or none may be read."""
+        informer = self._informers[Kind.DEVICE_TAINT_RULE]
+        is_served = informer.synced and informer.knowledge is not Knowledge.ABSENT
+        return informer.resource.group_version if is_served else None
+
     def knowledge(self) -> Mapping[Kind, Knowledge]:
         """What is known of each kind: what is missing in the snapshot is gone only where its kind is known."""
         found = {kind: informer.knowledge for kind, informer in self._informers.items()}

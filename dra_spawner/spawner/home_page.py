@@ -23,9 +23,12 @@ from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.progress.idle_servers import has_devices, idle_seconds, idle_sentence
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.progress.start_progress import StartProgress
-from dra_spawner.spawner.server_context import ServerContext
+from dra_spawner.spawner.server_context import ServerContext, parts_of
 
 __all__ = ["HomePage"]
+
+#: Age in seconds of what the home page says about devices.
+_DEVICE_NOTE_SECONDS = 10.0
 
 
 class HomePage:
@@ -87,6 +90,20 @@ class HomePage:
     def trouble(self) -> str:
         """Why the running server may not answer; empty if nothing is known."""
         return trouble_of_pod(self._server.pod() or {})
+
+    def device_note(self) -> str:
+        """Why a device of the running server is out of use, as far as it is known; empty if none is.
+
+        A look at it has the devices read again for the next one.
+        """
+        if not has_devices(self._server.pod() or {}):
+            return ""
+        from dra_spawner.spawner.my_devices.my_devices_handler import devices_of_server  # few hubs' users look
+
+        reading = devices_of_server(parts_of(self._spawner))
+        if reading.age() > _DEVICE_NOTE_SECONDS:
+            reading.begin()
+        return reading.value.withdrawn if reading.value is not None else ""
 
     def idle_timeout(self) -> int:
         """Seconds without activity after which the running server is stopped; 0 for none."""

@@ -261,7 +261,7 @@ async def drain_and_stop(hub: Hub, browser: Browser) -> None:
     await dialog.get_by_role("button", name="End draining").click()
     await page.get_by_role("button", name="Drain: node-b").wait_for()
 
-    device = page.locator(".device[aria-haspopup]")
+    device = page.locator(".device[data-servers]")
     await device.wait_for()
     await device.focus()
     await page.keyboard.press("Enter")

@@ -222,6 +222,7 @@ OPEN = (
     ("settings/placeholders/{name}", open_to_all(override_handlers.PlaceholderSettingHandler)),
     ("settings/paused/{name}", open_to_all(override_handlers.PausedHandler)),
     ("settings/draining/{node}", open_to_all(override_handlers.DrainingHandler)),
+    ("devices/{device}/drain", open_to_all(override_handlers.DeviceDrainHandler)),
     ("settings/observing", open_to_all(override_handlers.ObservingHandler)),
     ("settings", open_to_all(override_handlers.SettingsHandler)),
     ("audit", open_to_all(override_handlers.AuditHandler)),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from dra_spawner import names
+from dra_spawner.kube.taint_rules import PLURAL
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import whole
+from tests.integration.devices import DRIVER, whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.polling import eventually
 from tests.service.replica import publish_settings, replica, set_up
@@ -175,3 +178,53 @@ async def test_a_node_is_drained_and_used_again(embedded_cluster: ClusterUnderTe
 async def label_of(cluster: ClusterUnderTest, name: str) -> str:
     found = await cluster.admin.get(f"/api/v1/nodes/{name}")
     return str(found["metadata"]["labels"].get(names.DRAINING, ""))
+
+
+@pytest.mark.promise("An administrator takes one device out of use, and nobody beside it is touched.")
+async def test_a_device_is_drained_and_nobody_beside_it_is_touched(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await two_nodes(cluster)
+    admin = cluster.admin
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 2}}) as service:
+        await service.until_warm(GPU, 2)
+        held = {
+            part.id: key.name
+            for key, each in service.placeholders().items()
+            for claim in each.claims
+            for part in service.controller.watch.snapshot.claims[claim].claim.status.devices or ()
+        }
+        device, loser = next(iter(held.items()))
+        beside = set(held.values()) - {loser}
+        path = f"devices/{quote('/'.join(device), safe='')}/drain"
+        assert device.driver == DRIVER
+        assert (await service.send("PUT", "devices/x%2Fy%2Fz/drain", {}))[0] == 404
+        soon = (service.controller.now() + timedelta(minutes=1)).isoformat()
+        assert (await service.send("PUT", path, {"evict_at": soon}))[0] == 400
+        status, answer, _ = await service.send("PUT", path, {"reason": "fan"})
+        assert (status, answer["kind"], answer["reason"]) == (200, "devices", "fan"), answer
+
+        async def rules() -> list[Any]:
+            return list((await admin.list(f"/apis/resource.k8s.io/v1/{PLURAL}"))["items"])
+
+        (rule,) = await eventually(rules, "the rule is written")
+        selector = {"driver": device.driver, "pool": device.pool, "device": device.device}
+        assert rule["spec"]["deviceSelector"] == selector
+        await service.until(lambda: loser not in names_of(service), "its placeholder goes")
+        await service.until_warm(GPU, 2)
+        assert beside <= names_of(service), "no other placeholder has moved"
+        claims = service.controller.watch.snapshot.claims
+
+        def is_free() -> bool:
+            return device not in {part.id for each in claims.values() for part in each.claim.status.devices or ()}
+
+        await service.until(is_free, "nobody has the device")
+        assert (await service.send("DELETE", path))[0] == 204
+
+        async def is_gone() -> bool:
+            return not await rules()
+
+        await eventually(is_gone, "the rule is removed")
+
+
+def names_of(service: Any) -> set[str]:
+    return {key.name for key in service.placeholders()}

@@ -38,6 +38,9 @@ OBJECT_MARKS: Final = (
     names.START_PREFIX,
     names.RESERVED_SINCE,
     names.REASON,
+    names.DRAINED_DEVICE,
+    names.DRAINED_UNTIL,
+    names.EVICTS_AT,
     names.DIGEST,
     names.KEEP_SECONDS,
     names.UNUSED_SINCE,
@@ -72,6 +75,8 @@ ADMINISTRATORS_KINDS: Final = (
     (names.RBAC_API, "clusterrolebindings"),
     (names.RBAC_API, "clusterroles"),
     (names.SCHEDULING_API, "priorityclasses"),
+    # Rules of the service for drained devices, which stay closed until a person has seen to them.
+    (names.RESOURCE_API, "devicetaintrules"),
 )
 
 

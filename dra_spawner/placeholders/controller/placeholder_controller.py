@@ -12,6 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+from dra_spawner import names
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
@@ -27,6 +28,7 @@ from dra_spawner.placeholders.controller.records.launch_waits import LaunchWaits
 from dra_spawner.placeholders.controller.records.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.controller.records.session_records import SessionRecords
 from dra_spawner.placeholders.controller.round.cluster_limits import ClusterLimits, pending_uids
+from dra_spawner.placeholders.controller.round.drained_devices import DrainedDevices
 from dra_spawner.placeholders.controller.round.executor import ActionExecutor
 from dra_spawner.placeholders.controller.round.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.controller.round.reservation_log import ReservationLog
@@ -82,6 +84,13 @@ class PlaceholderController:
         self.now = now or SteadyClock()
         self.overrides = OverrideStore(
             api, settings.hub_namespace, settings.settings_config_map, now=self.now, on_change=self.wake
+        )
+        self.drained_devices = DrainedDevices(
+            api,
+            self.overrides,
+            lambda: watch.rules_api,
+            (settings.hub_namespace, settings.placeholders.labels.get(names.INSTALLATION, "")),
+            self.now,
         )
         self.server_namespaces = ServerNamespaces(api, settings, on_change=self._note_namespaces)
         self.watch = watch
@@ -173,6 +182,8 @@ class PlaceholderController:
             found.append(f"Servers: {self.server_namespaces.problem}.")
         if self.overrides.problem:
             found.append(f"Overrides by the API: {self.overrides.problem}.")
+        if self.drained_devices.problem:
+            found.append(f"Devices cannot be drained: {self.drained_devices.problem}.")
         if self._reconciler is not None:
             found += self._reconciler.problems()
         found += (f"Scale-ahead: {each}." for each in self.targets.problems(self.now()))
@@ -249,6 +260,7 @@ class PlaceholderController:
         try:
             async with self._tasks as tasks:
                 tasks.begin("events", events.run)
+                tasks.begin("drained devices", lambda: self.drained_devices.run(may_act))
                 tasks.begin("orders", lambda: forget_done_orders(self.overrides, self.view, may_act))
                 if self.is_on:
                     async with self._cluster_limits(reconciler) as reconciler.cluster_limits:

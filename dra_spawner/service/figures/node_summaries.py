@@ -131,6 +131,8 @@ class NodeSummaries:
 
     def _bar(self, bar: Bar) -> dict[str, Any]:
         optional = {
+            # Partitions of a counter set are no device.
+            "pool": bar.pool if bar.free_partitions is None else "",
             "blocked": _number(bar.blocked),
             "free_partitions": bar.free_partitions,
             "is_boundless": bar.is_boundless,

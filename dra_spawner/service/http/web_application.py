@@ -61,6 +61,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/settings/placeholders/{name}", override_handlers.PlaceholderSettingHandler),
     ("api/settings/paused/{name}", override_handlers.PausedHandler),
     ("api/settings/draining/{node}", override_handlers.DrainingHandler),
+    ("api/devices/{device}/drain", override_handlers.DeviceDrainHandler),
     ("api/settings/observing", override_handlers.ObservingHandler),
     ("api/audit", override_handlers.AuditHandler),
     ("api/placements", PlacementsHandler),

@@ -83,6 +83,8 @@ def device_health(
     if published.is_gone:
         sentence = "The node does not offer this device any more; it may have failed."
         return DeviceHealth(HealthState.WITHDRAWN, sentence)
+    if published.drain is not None:
+        return DeviceHealth(HealthState.WITHDRAWN, published.drain.sentence)
     taint = blocking_taint(published.device.taints, tolerations) if published.device is not None else None
     if taint is not None:
         mark = f"{taint.key}: {taint.value}" if taint.value else taint.key

@@ -107,9 +107,14 @@ async def _own_devices(parts: _Parts) -> OwnDevices | None:
     """
     if not parts.server.pod():
         return None
+    return await devices_of_server(parts).get(_LONGEST_AGE_SECONDS)
+
+
+def devices_of_server(parts: _Parts) -> Reading[OwnDevices]:
+    """What reads the devices of a server, one for the server's life."""
     if parts.own_devices is None:
         parts.own_devices = Reading(partial(_read, parts.server))
-    return await parts.own_devices.get(_LONGEST_AGE_SECONDS)
+    return parts.own_devices
 
 
 async def _read(server: ServerContext) -> OwnDevices:

@@ -14,6 +14,7 @@ from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.spawner.devices.held import held_claims
 from dra_spawner.spawner.devices.reader import decoded, device_reader, readable
+from dra_spawner.spawner.my_devices.drain_notes import drain_notes
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices, is_consumer, own_devices
 from dra_spawner.spawner.my_devices.published import PublishedDevices
 
@@ -44,18 +45,19 @@ async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
     elsewhere = {each["driver"] for each in results if not known.has_pool(PoolId(each["driver"], each["pool"]))}
     more = await asyncio.gather(*(_slices(api, f"spec.driver={driver}") for driver in sorted(elsewhere)))
     slices = [*on_node, *(each for slices in more for each in slices)]
-    in_force = applied({each.name: each for each in rules}, DEFAULT_RULES.quirks)
-    return own_devices(pod, claims, PublishedDevices(with_rules(each, in_force) for each in slices))
+    decoded_rules = decoded(DeviceTaintRule.from_json, rules)
+    in_force = applied({each.name: each for each in decoded_rules}, DEFAULT_RULES.quirks)
+    published = PublishedDevices((with_rules(each, in_force) for each in slices), drain_notes(rules))
+    return own_devices(pod, claims, published)
 
 
-async def _rules(api: KubernetesApi) -> tuple[DeviceTaintRule, ...]:
+async def _rules(api: KubernetesApi) -> list[JsonObject]:
     """The rules that close devices; servers share one request."""
     try:
         async with asyncio.timeout(_PUBLISHED_SECONDS):
-            found = await device_reader(api).rules.get(_RULES_SECONDS)
+            return await device_reader(api).rules.get(_RULES_SECONDS)
     except (KubernetesError, TimeoutError):
-        return ()
-    return decoded(DeviceTaintRule.from_json, found)
+        return []
 
 
 async def _on_node(api: KubernetesApi, pod: JsonObject) -> tuple[ResourceSlice, ...]:

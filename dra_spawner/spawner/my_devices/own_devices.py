@@ -23,7 +23,13 @@ from dra_spawner.profiles.drivers.registry import known_driver
 from dra_spawner.profiles.user_form.sizes import readable_amount
 from dra_spawner.simulator.usage.device_doubts import withdraws_held_devices
 from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_text
-from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line, reported_names
+from dra_spawner.spawner.my_devices.device_health import (
+    DeviceHealth,
+    HealthState,
+    device_health,
+    one_line,
+    reported_names,
+)
 from dra_spawner.spawner.my_devices.published import PublishedDevice, PublishedDevices
 from dra_spawner.spawner.placement.pod import waits_for_placeholder
 
@@ -166,6 +172,12 @@ class OwnDevices:
     warm: bool = False
     place: str = ""
     devices: tuple[OwnDevice, ...] = ()
+
+    @property
+    def withdrawn(self) -> str:
+        """Why a device is out of use; empty if none is."""
+        states = (each.health for each in self.devices)
+        return next((each.sentence for each in states if each.state is HealthState.WITHDRAWN), "")
 
     def as_json(self) -> JsonObject:
         """The hub's answer."""

@@ -77,6 +77,8 @@ def _notes_of(server: Any) -> Iterator[ServerNote]:
     if getattr(server, "active", False):
         if page is not None and getattr(server, "ready", False) and (trouble := page.trouble):
             yield ServerNote(name, trouble, is_failure=True, runs=True)
+        if page is not None and getattr(server, "ready", False) and (note := page.device_note()):
+            yield ServerNote(name, note)
         if record.place and getattr(server, "ready", False):
             yield ServerNote(name, record.place)
     elif failure := record.failure or _failure_of(server):

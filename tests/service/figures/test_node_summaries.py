@@ -44,6 +44,7 @@ async def test_shares_of_users_and_placeholders():
     assert shared["devices"][0]["parts"][0]["amounts"] == {"memory": "10Gi"}
     assert parts(shared, 1) == [("user", "bob", 1.0)]
     assert shared["devices"][2]["parts"] == []
+    assert shared["devices"][2]["pool"] == "shared-1", "a device of its own can be drained"
     assert (shared["node_pool"], shared["kind"], shared["marks"]) == ("shared", "4 x Example 40", ["ready"])
     assert nodes["shared-2"]["devices"][1]["parts"][0]["reserved_for"] == "jupyter-grace"
     assert (nodes["whole-1"]["marks"], nodes["whole-1"]["is_drain_ordered"]) == (["draining", "late"], True)
@@ -60,6 +61,7 @@ async def test_partitions_of_a_gpu_are_one_bar():
     assert sum(part["share"] for part in first["parts"]) == 0.625
     assert {part["partition"] for part in first["parts"]} == {"gpu-0-mig-1g5gb-19-0", "gpu-0-mig-3g20gb-9-4"}
     assert first["free_partitions"] == {"1g.5gb": 3, "2g.10gb": 1}
+    assert "pool" not in first
     assert (len(second["parts"]), "free_partitions" in second) == (7, False)
 
 

@@ -12,7 +12,7 @@ from dra_spawner.service.http.requests.endpoints import endpoints_of
 from dra_spawner.service.http.requests.paging import write_token
 from dra_spawner.service.http.web_application import ADDRESSES
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import whole
+from tests.integration.devices import DRIVER, whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.service.open_service import open_to_all
 from tests.service.replica import publish_settings, replica, set_up
@@ -29,6 +29,7 @@ CHANGES: dict[str, tuple[str, Any, Any]] = {
     "api/settings/placeholders/{name}": ("api/settings/placeholders/gpu-slice", {"min": 3, "max": 3}, {"min": 3, "max": 4}),
     "api/settings/paused/{name}": ("api/settings/paused/gpu-slice", {}, {}),
     "api/settings/draining/{node}": ("api/settings/draining/n2", {}, {"reason": "repair"}),
+    "api/devices/{device}/drain": (f"api/devices/{DRIVER}%2Fn2%2Fgpu-0/drain", {}, {"reason": "fan"}),
     "api/settings/observing": ("api/settings/observing", {}, {}),
     "api/calendar-entries/{id}": ("", ENTRY, {**ENTRY, "minutes": 30}),
 }  # fmt: skip

@@ -10,8 +10,8 @@ def user(*servers):
     return SimpleNamespace(all_spawners=lambda: iter(servers))
 
 
-def parts(record: ServerRecord, trouble: str = "") -> SimpleNamespace:
-    return SimpleNamespace(home=SimpleNamespace(record=record, trouble=trouble))
+def parts(record: ServerRecord, trouble: str = "", note="") -> SimpleNamespace:
+    return SimpleNamespace(home=SimpleNamespace(record=record, trouble=trouble, device_note=lambda: note))
 
 
 def test_a_server_that_is_known_from_the_database_alone():
@@ -46,3 +46,5 @@ def test_a_running_server_that_may_not_answer_keeps_its_devices():
     assert not failure.was_ended
     assert place == ServerNote("Your server", "gpu-0 on a")
     assert server_notes(user(SimpleNamespace(name="", _dra=parts(record), **running))) == [place]
+    closed = SimpleNamespace(name="", _dra=parts(record, note="It is taken out of use."), **running)
+    assert [each.text for each in server_notes(user(closed))] == ["It is taken out of use.", place.text]

@@ -64,12 +64,14 @@ class OverrideKind(StrEnum):
     PAUSED = "paused"
     #: A node is drained.
     DRAINING = "draining"
+    #: A device is drained: it is given to no new server.
+    DEVICES = "devices"
     #: Nothing is decided; its name is always `OBSERVING_NAME`.
     OBSERVING = "observing"
 
 
 OverrideKey: TypeAlias = tuple[OverrideKind, str]
-"""Kind and name of a setting: the name of a choice, or of a node."""
+"""Kind and name of a setting: the name of a choice, of a node, or of a device as ``driver/pool/device``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Override:
         Why, in the words of the person; may be empty.
     replicas
         Of the kind `OverrideKind.PLACEHOLDERS`.
+    evict_at
+        Of the kind `OverrideKind.DEVICES`: when servers that still have the device are ended; None for never.
     """
 
     kind: OverrideKind
@@ -95,6 +99,7 @@ class Override:
     until: datetime | None = None
     reason: str = ""
     replicas: ReplicaRange | None = None
+    evict_at: datetime | None = None
 
     @property
     def key(self) -> OverrideKey:
@@ -304,6 +309,8 @@ def _setting_json(setting: Override) -> JsonObject:
         found["reason"] = setting.reason
     if setting.replicas is not None:
         found |= {"min": setting.replicas.min, "max": setting.replicas.max}
+    if setting.evict_at is not None:
+        found["evict_at"] = setting.evict_at.isoformat()
     return found
 
 
@@ -356,8 +363,10 @@ def _read_setting(written: Any) -> Override | None:
             if replicas.min > replicas.max:
                 return None
         until = _moment(written["until"]) if "until" in written else None
+        evict_at = _moment(written["evict_at"]) if "evict_at" in written else None
         texts = (_text(written["name"]), _text(written["by"]))
-        return Override(kind, *texts, _moment(written["at"]), until, _text(written.get("reason", "")), replicas)
+        reason = _text(written.get("reason", ""))
+        return Override(kind, *texts, _moment(written["at"]), until, reason, replicas, evict_at)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 

@@ -10,6 +10,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.placeholders.controller.sources.override_store import OverrideStore, OverridesUnavailable
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.device_drains import device_of
 from dra_spawner.placeholders.planner.targets.overrides import (
     MAX_OVERRIDES,
     AuditEntry,
@@ -22,10 +23,11 @@ from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.requests.guarded_handler import etag_of
 from dra_spawner.service.http.requests.json_body import json_object
-from dra_spawner.service.http.schemas.override_schemas import AUDIT, MARK, NUMBERS, SETTING, SETTINGS
+from dra_spawner.service.http.schemas.override_schemas import AUDIT, DEVICE_MARK, MARK, NUMBERS, SETTING, SETTINGS
 
 __all__ = [
     "AuditHandler",
+    "DeviceDrainHandler",
     "DrainingHandler",
     "ObservingHandler",
     "OverrideHandler",
@@ -39,6 +41,8 @@ __all__ = [
 _LONGEST_REASON: Final = 200
 _LONGEST_TIME: Final = 40
 _LONGEST_SETTING: Final = timedelta(days=366)
+#: Users get at least this warning before their servers are ended.
+_SHORTEST_WARNING: Final = timedelta(minutes=5)
 #: The only name of the setting that the service observes.
 _SERVICE: Final = "service"
 _MARK_KEYS: Final = ("until", "reason")
@@ -148,6 +152,7 @@ class _SettingHandler(OverrideHandler):
             _until(body, now),
             _reason(body),
             _replicas(body) if "min" in keys else None,
+            _evict_at(body, now),
         )
 
         def change(present: Overrides) -> Overrides:
@@ -259,6 +264,47 @@ class DrainingHandler(_SettingHandler):
         return name
 
 
+class DeviceDrainHandler(_SettingHandler):
+    """``api/devices/<driver/pool/device>/drain``: no new server gets a device; the name is one part of the address."""
+
+    kind = OverrideKind.DEVICES
+
+    @endpoint("Whether a device is drained.", Access.READ, answer=SETTING)
+    async def get(self, device: str) -> None:
+        self.read(device)
+
+    @endpoint(
+        "Drain a device: its placeholders go, no new server gets it; at evict_at its servers are ended.",
+        Access.OPERATE,
+        body=DEVICE_MARK,
+        answer=SETTING,
+        **_PUT,
+    )
+    async def put(self, device: str) -> None:
+        self.require_placeholders()
+        if self.controller.watch.rules_api is None:
+            raise HTTPError(
+                409,
+                "A single device cannot be drained here: the cluster serves no DeviceTaintRules, or the service may "
+                "not list them. Kubernetes has them from 1.37 on.",
+            )
+        await self.save(device, (*_MARK_KEYS, "evict_at"))
+
+    @endpoint("End the draining of a device.", Access.OPERATE, **_DELETE)
+    async def delete(self, device: str) -> None:
+        await self.remove(device)
+
+    def known_name(self, name: str, *, must_exist: bool = True) -> str:
+        device = device_of(name)
+        slices = self.controller.watch.snapshot.slices.values()
+        is_published = device is not None and any(
+            device.device in item.device_names for item in slices if item.pool_id == (device.driver, device.pool)
+        )
+        if must_exist and not is_published:
+            raise HTTPError(404, "There is no device of this name: a name is driver/pool/device.")
+        return name
+
+
 class ObservingHandler(_SettingHandler):
     """``api/settings/observing``: the service shows everything, and decides nothing."""
 
@@ -302,13 +348,26 @@ def setting_json(setting: Override) -> dict[str, Any]:
         "until": setting.until.isoformat() if setting.until is not None else None,
         "reason": setting.reason,
         **({"min": numbers.min, "max": numbers.max} if numbers is not None else {}),
+        **({"evict_at": setting.evict_at.isoformat()} if setting.evict_at is not None else {}),
     }
 
 
+def _evict_at(body: Mapping[str, Any], now: datetime) -> datetime | None:
+    found = _moment(body, "evict_at", now)
+    if found is not None and found < now + _SHORTEST_WARNING:
+        minutes = _SHORTEST_WARNING.total_seconds() / 60
+        raise HTTPError(400, "evict_at: allowed: at least %d minutes from now, so that users are warned.", minutes)
+    return found
+
+
 def _until(body: Mapping[str, Any], now: datetime) -> datetime | None:
-    if "until" not in body:
+    return _moment(body, "until", now)
+
+
+def _moment(body: Mapping[str, Any], key: str, now: datetime) -> datetime | None:
+    if key not in body:
         return None
-    found, allowed = body["until"], "a time with its zone within the next 366 days, like 2027-01-31T18:00:00+01:00"
+    found, allowed = body[key], "a time with its zone within the next 366 days, like 2027-01-31T18:00:00+01:00"
     try:
         if not isinstance(found, str) or len(found) > _LONGEST_TIME:
             raise ValueError
@@ -317,7 +376,7 @@ def _until(body: Mapping[str, Any], now: datetime) -> datetime | None:
             raise ValueError
         return until.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise HTTPError(400, "until: found %s; allowed: %s.", f"{found!r:.60}", allowed) from None
+        raise HTTPError(400, "%s: found %s; allowed: %s.", key, f"{found!r:.60}", allowed) from None
 
 
 def _reason(body: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 from tornado.httputil import url_concat
 from tornado.web import HTTPError
@@ -38,6 +39,7 @@ _SETTING_WORDS: Final = {
     OverrideKind.PLACEHOLDERS: ("placeholders", "reset-placeholders"),
     OverrideKind.PAUSED: ("paused", "resume"),
     OverrideKind.DRAINING: ("draining", "undrain"),
+    OverrideKind.DEVICES: ("device drained", "undrain"),
     OverrideKind.OBSERVING: ("observing", "decide"),
 }
 """Word of a setting, and the action that ends it."""
@@ -195,8 +197,11 @@ class AuditPage(OverridePage):
 
 
 def _address_of(setting: Mapping[str, Any]) -> str:
-    """Address of a setting below the prefix, without its name."""
-    return f"api/settings/{setting['kind']}"
+    """Address of a setting below the prefix."""
+    kind, name = setting["kind"], quote(setting["name"], safe="")
+    if kind == OverrideKind.DEVICES:
+        return f"api/devices/{name}/drain"
+    return f"api/settings/{kind}" + (f"/{name}" if kind != OverrideKind.OBSERVING else "")
 
 
 def _change_text(details: str) -> str:

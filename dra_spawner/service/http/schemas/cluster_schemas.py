@@ -161,12 +161,13 @@ _BAR: Final = record(
         "name": text("gpu-0"),
         "driver": text("gpu.example.com"),
         "product": text("a100"),
+        "pool": text("n1"),
         "parts": items(_PART),
         "blocked": number(0.5),
         "free_partitions": mapping(integer(6), "1g.5gb"),
         "is_boundless": flag(),
     },
-    optional=("blocked", "free_partitions", "is_boundless"),
+    optional=("pool", "blocked", "free_partitions", "is_boundless"),
 )
 NODE_SUMMARIES: Final = paged(
     record(

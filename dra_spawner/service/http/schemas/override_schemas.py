@@ -9,7 +9,7 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.service.http.schemas.cluster_schemas import paged
 from dra_spawner.service.http.schemas.schema_parts import Schema, choice, integer, moment, nullable, record, text
 
-__all__ = ["AUDIT", "MARK", "NUMBERS", "ORDER_TAKEN", "SETTING", "SETTINGS"]
+__all__ = ["AUDIT", "DEVICE_MARK", "MARK", "NUMBERS", "ORDER_TAKEN", "SETTING", "SETTINGS"]
 
 _UNTIL: Final = text("2027-01-31T18:00:00+01:00", maxLength=40)
 _REASON: Final = text("exam week", maxLength=200)
@@ -17,6 +17,11 @@ _COUNT: Final = integer(5, maximum=MAX_PLACEHOLDERS)
 
 MARK: Final = record({"until": _UNTIL, "reason": _REASON}, optional=("until", "reason"))
 """Of a setting without a value."""
+DEVICE_MARK: Final = record(
+    {"until": _UNTIL, "reason": _REASON, "evict_at": text("2027-01-31T12:00:00+01:00", maxLength=40)},
+    optional=("until", "reason", "evict_at"),
+)
+"""Of a drained device."""
 NUMBERS: Final = record(
     {"min": _COUNT, "max": integer(20, maximum=MAX_PLACEHOLDERS), "until": _UNTIL, "reason": _REASON},
     optional=("until", "reason"),
@@ -32,8 +37,9 @@ _SETTING: Final[dict[str, Schema]] = {
     "reason": text("exam week"),
     "min": _COUNT,
     "max": integer(20),
+    "evict_at": moment("2027-01-31T11:00:00+00:00"),
 }
-SETTING: Final = record(_SETTING, optional=("min", "max"))
+SETTING: Final = record(_SETTING, optional=("min", "max", "evict_at"))
 SETTINGS: Final = paged(SETTING)
 AUDIT: Final = paged(
     record(

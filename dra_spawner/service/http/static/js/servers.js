@@ -1,5 +1,5 @@
-/* The servers that have a device, each with a button that stops it: in a dialog that a click on the device, or Enter,
-   opens. Only readers who may stop servers have the dialog. */
+/* The servers that have a device, each with a button that stops it, and a button that drains the device: in a dialog
+   that a click on the device, or Enter, opens. Only readers who may stop servers have the dialog. */
 
 import { percent } from "./bars.js";
 
@@ -24,6 +24,21 @@ function stopButton(server) {
   return button;
 }
 
+/** The name of a device in the API; empty for what is no device of its own. */
+function nameOf(device) {
+  return device.pool && !device.unknown ? `${device.driver}/${device.pool}/${device.name}` : "";
+}
+
+/** Let the dialog's button drain a device. */
+function setDrain(button, device) {
+  const name = nameOf(device);
+  button.hidden = !name;
+  button.dataset.actionMethod = "PUT";
+  button.dataset.actionPath = `api/devices/${encodeURIComponent(name)}/drain`;
+  button.dataset.actionKind = "drain-device";
+  button.dataset.actionSubject = device.name;
+}
+
 /** Open the dialog for the devices of a grid that servers have, after `opening`; null for readers without the dialog. */
 export function listsServers(grid, dialog, opening) {
   if (!dialog) return null;
@@ -44,13 +59,20 @@ export function listsServers(grid, dialog, opening) {
       return item;
     });
     dialog.querySelector("ul").replaceChildren(...items);
+    const drain = dialog.querySelector("[data-part=drain]");
+    setDrain(drain, device);
+    drain.focusAfter = () => grid.querySelector(`[data-key="${CSS.escape(cell.dataset.key)}"]`);
     opening();
     dialog.showModal();
   }
 
+  function opens(device) {
+    return serversOf(device).length > 0 || nameOf(device) !== "";
+  }
+
   function cellAt(target) {
     const cell = target instanceof Element ? target.closest(".device") : null;
-    return cell?.device && serversOf(cell.device).length ? cell : null;
+    return cell?.device && opens(cell.device) ? cell : null;
   }
 
   grid.addEventListener("click", (event) => {
@@ -69,7 +91,8 @@ export function listsServers(grid, dialog, opening) {
   return {
     /** Say of a device's cell that it opens the dialog. */
     mark(cell) {
-      if (serversOf(cell.device).length) cell.setAttribute("aria-haspopup", "dialog");
+      if (opens(cell.device)) cell.setAttribute("aria-haspopup", "dialog");
+      if (serversOf(cell.device).length) cell.dataset.servers = "";
     },
   };
 }
