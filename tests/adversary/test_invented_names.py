@@ -46,7 +46,7 @@ HUB_WARM: Final = 510
 HUB_NAMES: Final = 10_000 if IS_LONG else 70
 NOT_ASKED: Final = ("api/events",)
 """A stream of 45 s; the number of streams is limited."""
-ASK_CLUSTER: Final = ("api/settings/", "api/servers/")
+ASK_CLUSTER: Final = ("api/settings/", "api/servers/", "api/devices/")
 """Addresses that change objects; there is no cluster here, so they fail."""
 PARAMETERS: Final = (
     "name",
@@ -93,7 +93,7 @@ def measured(context: ServiceContext) -> tuple[int, int, int]:
 
 async def ask(session: aiohttp.ClientSession, url: str, method: str, address: str, name: str) -> int:
     path, body = address, None
-    for part in ("{name}", "{id}", "{user}", "{node}"):
+    for part in ("{name}", "{id}", "{user}", "{node}", "{device}"):
         path = path.replace(part, name)
     if method in ("POST", "PUT"):
         body = filled(BODIES.get(address, {"min": 1, "name": "{}"}), name)

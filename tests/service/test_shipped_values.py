@@ -64,6 +64,7 @@ def test_rules_of_placeholders_are_the_ones_that_are_used() -> None:
     assert rules_of(PLACEHOLDER_RULES) == {
         ("ClusterRole", "", "nodes", "patch"),
         ("ClusterRole", dra, "resourceclaims/binding", "patch"),
+        *(("ClusterRole", dra, "devicetaintrules", verb) for verb in ("create", "update", "delete")),
         *(("Role", "", "configmaps", verb, names.SHAPES_CONFIG_MAP) for verb in ("list", "watch")),
         *(("Role", "", "configmaps", verb, names.SETTINGS_CONFIG_MAP) for verb in ("get", "list", "watch", "update")),
         *(("Role", "", "pods", verb) for verb in ("create", "delete", "patch")),
@@ -111,7 +112,7 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
     ]
     policies = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] == kinds[0]}
     bindings = [each["spec"] for each in found if each["kind"] == kinds[1]]
-    assert len(policies) == 8
+    assert len(policies) == 9
     assert sorted(each["policyName"] for each in bindings) == sorted(policies)
     assert all(each["validationActions"] == ["Deny"] for each in bindings)
     account = of_kind("ServiceAccount")["metadata"]["name"]
@@ -125,8 +126,9 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
     text = str(policies)
     assert f"['{DRASpawnerService().placeholder_image}']" in text
     ours = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.PREEMPTED_AT, names.SHAPE)
+    rules = (names.DRAINED_DEVICE, names.DRAINED_UNTIL, names.EVICTS_AT, names.HUB_NAMESPACE)
     reserved = (names.RESERVED_FOR, names.RESERVED_SINCE, names.RESERVED_UNTIL)
-    for word in (*ours, *reserved, names.PLACEHOLDER, names.MANAGER, names.MANAGED_BY):
+    for word in (*ours, *reserved, *rules, names.PLACEHOLDER, names.MANAGER, names.MANAGED_BY):
         assert f"'{word}'" in text, word
 
 
