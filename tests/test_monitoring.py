@@ -25,7 +25,7 @@ RULES = ROOT / "helm-values" / "chart" / "files" / "rules.yaml"
 DASHBOARD = json.loads((ROOT / "helm-values" / "chart" / "files" / "dashboard.json").read_text())
 DOCUMENTS = "".join(
     (ROOT / "docs" / name).read_text()
-    for name in ("reference/service.md", "reference/placeholders.md", "explanation/how-a-start-works.md")
+    for name in ("reference/service.md", "reference/placeholder-decisions.md", "explanation/how-a-start-works.md")
 )
 OF_THE_HUB = {"dra_spawner_pods_recreated_total"}
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}

@@ -10,7 +10,7 @@ The service holds no state between rounds that it could not see in the cluster. 
 the events that are seen are applied to the first state, in the order in which they happen. A decision is one more
 event. Where the table has no entry for it, it is an `IllegalEvent`, and nothing changes.
 
-The tables and pictures in ``docs/reference/placeholders.md`` are made from them by `tests.docs.lifecycle_tables`.
+The tables and pictures in ``docs/reference/placeholder-states.md`` are made from them by `tests.docs.lifecycle_tables`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ __all__ = ["markdown_tables", "with_tables"]
 StateT = TypeVar("StateT", bound=StrEnum)
 EventT = TypeVar("EventT", bound=StrEnum)
 
-_BEGIN: Final = "<!-- by python -m tests.docs.lifecycle_tables docs/reference/placeholders.md: begin -->"
+_BEGIN: Final = "<!-- by python -m tests.docs.lifecycle_tables docs/reference/placeholder-states.md: begin -->"
 _END: Final = "<!-- end -->"
 
 

@@ -26,12 +26,14 @@ from dra_spawner.simulator.model.pods import Pod
 from tests.docs.lifecycle_pictures import pictures
 from tests.docs.lifecycle_tables import with_tables
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "placeholders.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "placeholder-states.md"
 
 
 def test_the_documentation_has_the_tables() -> None:
     text = DOCUMENT.read_text()
-    assert text == with_tables(text), "renew: python -m tests.docs.lifecycle_tables docs/reference/placeholders.md"
+    assert text == with_tables(text), (
+        "renew: python -m tests.docs.lifecycle_tables docs/reference/placeholder-states.md"
+    )
 
 
 def test_the_documentation_has_the_pictures() -> None:

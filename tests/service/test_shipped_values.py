@@ -137,9 +137,14 @@ def test_priority_is_the_one_that_placeholders_have() -> None:
     assert (priority["value"], priority["globalDefault"], priority["preemptionPolicy"]) == (-10, False, "Never")
 
 
+def text_about_placeholders() -> str:
+    """The pages of the reference about placeholders."""
+    return "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("placeholder*.md"))
+
+
 def test_every_word_is_documented() -> None:
     """Labels, kinds, causes, rules, states and metrics, by which people learn about actions of the service."""
-    text = (ROOT / "docs" / "reference" / "placeholders.md").read_text()
+    text = text_about_placeholders()
     words = {
         str(each)
         for vocabulary in (Cause, DenialCause, Hold, AvailabilityState, PlaceholderState)
@@ -161,7 +166,7 @@ def test_every_word_is_documented() -> None:
 
 
 def test_settings_that_are_documented_are_there() -> None:
-    text = (ROOT / "docs" / "reference" / "placeholders.md").read_text()
+    text = text_about_placeholders()
     known = set(DRASpawnerService.class_trait_names())
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
     others = {

@@ -141,7 +141,7 @@ def availability_json(choice: ChoiceAvailability) -> dict[str, Any] | None:
 
 
 def outlook_json(outlook: Outlook | None, wait: WaitInterval | None = None) -> dict[str, Any]:
-    """An outlook as JSON; `docs/reference/placeholders.md` lists the states."""
+    """An outlook as JSON; `docs/reference/placeholder-decisions.md` lists the states."""
     known = outlook or UNKNOWN
     seconds = {"low_seconds": wait.low_seconds, "high_seconds": wait.high_seconds} if wait is not None else None
     return {"state": known.state, "sentence": known.sentence, "wait": seconds}
