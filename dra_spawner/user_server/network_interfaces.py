@@ -8,11 +8,12 @@ from typing import Final
 
 from dra_spawner.user_server.shown_devices import NetworkInterface, ShownDevice
 
-__all__ = ["DIRECTORY", "with_present_interface"]
+__all__ = ["DIRECTORY", "MISSING", "with_present_interface"]
 
 #: The kernel's interfaces of this network namespace, a folder for each (sysfs-class-net).
 DIRECTORY: Final = Path("/sys/class/net")
-_MISSING: Final = "missing"
+MISSING: Final = "missing"
+"""Health of such a device."""
 
 
 def with_present_interface(device: ShownDevice, directory: Path = DIRECTORY) -> ShownDevice:
@@ -27,7 +28,7 @@ def with_present_interface(device: ShownDevice, directory: Path = DIRECTORY) -> 
         f"The network interface {device.network.interface} is not in this server, although it was given to it. "
         "A new start of the server may help; else tell your administrator."
     )
-    return replace(found, health=_MISSING, health_sentence=sentence)
+    return replace(found, health=MISSING, health_sentence=sentence)
 
 
 def _is_present(interface: NetworkInterface, directory: Path) -> bool | None:

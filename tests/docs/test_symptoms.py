@@ -1,16 +1,26 @@
-"""The sentences of docs/how-to/troubleshooting.md are sentences of the code."""
+"""The sentences that pages quote are sentences of the code."""
 
 from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
+from dra_spawner.placeholders.availability_text import LABELS
+from dra_spawner.spawner.my_devices.device_health import HealthState
+from dra_spawner.user_server.network_interfaces import MISSING
 from tests.docs.pages import ROOT
 
-TEXT = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
-SENTENCES = [
-    sentence for row in re.findall(r'^\| (".+?") \|', TEXT, re.M) for sentence in re.findall(r'"([^"]+)"', row)
-]
+TROUBLESHOOTING = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
+FOR_USERS = (ROOT / "docs" / "how-to" / "your-server.md").read_text()
+#: Devices, machines and times that a page for users has as examples.
+_EXAMPLES = r"(?: on node |\bNode )node-\d|\bgpu-\d|\d+ (?:GiB|min)|(?<=\")\d+"
+
+
+def sentences_of(page: str) -> list[str]:
+    """The quoted sentences in the first cells of a page's tables."""
+    rows = re.findall(r'^\| (".+?") \|', page, re.M)
+    return [sentence for row in rows for sentence in re.findall(r'"([^"]+)"', row)]
 
 
 def spoken(node: ast.AST) -> str:
@@ -23,6 +33,7 @@ def spoken(node: ast.AST) -> str:
     return ""
 
 
+@cache
 def texts() -> str:
     """Every text of the code."""
     found = []
@@ -33,6 +44,23 @@ def texts() -> str:
 
 
 def test_the_code_says_each_sentence() -> None:
-    assert len(SENTENCES) > 30
+    assert len(sentences_of(TROUBLESHOOTING)) > 30
     said = texts()
-    assert [part for each in SENTENCES for part in each.split("…") if part.strip(" .:") not in said] == []
+    assert [
+        part for each in sentences_of(TROUBLESHOOTING) for part in each.split("…") if part.strip(" .:") not in said
+    ] == []
+
+
+def test_the_code_says_what_users_are_told_about_it() -> None:
+    assert len(sentences_of(FOR_USERS)) > 10
+    said = texts()
+    wrong = []
+    for each in sentences_of(re.sub(_EXAMPLES, "…", FOR_USERS)):
+        wrong += [part for part in each.split("…") if part.strip(" .:,") not in said]
+    assert wrong == []
+
+
+def test_users_find_each_badge_and_each_state_of_health() -> None:
+    rows = re.findall(r"^\| (`[^|]+) \|", FOR_USERS, re.M)
+    named = {word.partition(":")[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
+    assert named == {*LABELS.values(), *(str(each) for each in HealthState), MISSING}
