@@ -12,6 +12,7 @@ from typing import Any, Final
 
 __all__ = [
     "DISRUPTION",
+    "END_SENTENCES",
     "REMOVED",
     "end_of_events",
     "end_of_missing_pod",
@@ -35,7 +36,7 @@ _SHUT_DOWN: Final = "{node} was shut down."
 _TAINTED: Final = "{node} does not work or was closed, so that no server stays there."
 _WITHDRAWN: Final = "A device of it was withdrawn{on_node}."
 _PREEMPTED: Final = "Its place{on_node} was needed for something with a higher priority."
-_SENTENCES: Final[Mapping[str, str]] = {
+END_SENTENCES: Final[Mapping[str, str]] = {
     # Reasons of the condition.
     "DeletionByDeviceTaintManager": _WITHDRAWN,
     "DeletionByPodGC": "{node} is gone.",
@@ -72,7 +73,7 @@ def end_sentence(reasons: Iterable[str], node: str) -> str:
         Name of the pod's node; empty if it is not known.
     """
     for reason in reasons:
-        if sentence := _SENTENCES.get(reason):
+        if sentence := END_SENTENCES.get(reason):
             return _with_node(sentence, node)
     return ""
 

@@ -18,6 +18,7 @@ __all__ = [
     "DOUBTFUL",
     "DRAINED",
     "MORE_THAN_ANY_MACHINE",
+    "NODE_CAUSES",
     "NO_NODE",
     "NO_SUCH_MACHINE",
     "nearest_cause",
@@ -56,7 +57,7 @@ DOUBTFUL: Final = CauseText(
 )
 
 #: The further down, the nearer the server came to a start.
-_CAUSES: Final[dict[Filter, CauseText]] = {
+NODE_CAUSES: Final[dict[Filter, CauseText]] = {
     Filter.NODE_UNSCHEDULABLE: NO_SUCH_MACHINE,
     Filter.NODE_NAME: NO_SUCH_MACHINE,
     Filter.TAINT_TOLERATION: NO_SUCH_MACHINE,
@@ -77,7 +78,7 @@ _CAUSES: Final[dict[Filter, CauseText]] = {
         ENOUGH_IS_FREE,
     ),
 }
-_FILTERS: Final = {each: number for number, each in enumerate(_CAUSES)}
+_FILTERS: Final = {each: number for number, each in enumerate(NODE_CAUSES)}
 _KINDS: Final = {each: number for number, each in enumerate(RefusalKind)}
 
 
@@ -115,7 +116,7 @@ def nearest_cause(refusals: Iterable[NodeAnswer], otherwise: CauseText = _RULES)
         return otherwise
     if nearest.reason is not None:
         return nearest.reason.for_user
-    return _CAUSES[nearest.verdict.filter] if nearest.verdict.filter is not None else _RULES
+    return NODE_CAUSES[nearest.verdict.filter] if nearest.verdict.filter is not None else _RULES
 
 
 def _nearness(refusal: NodeAnswer) -> tuple[int, int, int]:

@@ -10,8 +10,11 @@ from dra_spawner.placeholders.availability_text import LABELS
 from dra_spawner.spawner.my_devices.device_health import HealthState
 from dra_spawner.user_server.network_interfaces import MISSING
 from tests.docs.pages import ROOT
+from tests.docs.symptoms import PAGE, page_with_tables
 
-TROUBLESHOOTING = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
+TROUBLESHOOTING = PAGE.read_text()
+#: Without the tables that are made from the code.
+BY_HAND = re.sub(r"<!-- \w+, by python .*?<!-- end -->", "", TROUBLESHOOTING, flags=re.DOTALL)
 FOR_USERS = (ROOT / "docs" / "how-to" / "your-server.md").read_text()
 #: Devices, machines and times that a page for users has as examples.
 _EXAMPLES = r"(?: on node |\bNode )node-\d|\bgpu-\d|\d+ (?:GiB|min)|(?<=\")\d+"
@@ -44,11 +47,9 @@ def texts() -> str:
 
 
 def test_the_code_says_each_sentence() -> None:
-    assert len(sentences_of(TROUBLESHOOTING)) > 30
+    assert len(sentences_of(BY_HAND)) > 30
     said = texts()
-    assert [
-        part for each in sentences_of(TROUBLESHOOTING) for part in each.split("…") if part.strip(" .:") not in said
-    ] == []
+    assert [part for each in sentences_of(BY_HAND) for part in each.split("…") if part.strip(" .:") not in said] == []
 
 
 def test_the_code_says_what_users_are_told_about_it() -> None:
@@ -64,3 +65,7 @@ def test_users_find_each_badge_and_each_state_of_health() -> None:
     rows = re.findall(r"^\| (`[^|]+) \|", FOR_USERS, re.M)
     named = {word.partition(":")[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
     assert named == {*LABELS.values(), *(str(each) for each in HealthState), MISSING}
+
+
+def test_each_cause_of_the_code_has_a_row() -> None:
+    assert page_with_tables(TROUBLESHOOTING) == TROUBLESHOOTING, "renew: python -m tests.docs.symptoms"

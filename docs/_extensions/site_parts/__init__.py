@@ -34,7 +34,14 @@ def _chart_values() -> str:
     return f"```yaml\n{(_ROOT / 'helm-values/chart/values.yaml').read_text()}```\n"
 
 
+def _changelog() -> str:
+    """CHANGELOG.md without its title; pages that it mentions become links."""
+    _, _, text = (_ROOT / "CHANGELOG.md").read_text().partition("\n## ")
+    return re.sub(r"(?<![`\w/])docs/([\w-]+/[\w-]+)\.md", r"[this page](../\1.md)", f"## {text}")
+
+
 PARTS: Final[dict[str, Callable[[], str]]] = {
+    "changelog": _changelog,
     "chart-values": _chart_values,
     "command-line": command_line,
     "http-addresses": http_addresses,

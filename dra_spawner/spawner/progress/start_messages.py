@@ -17,7 +17,7 @@ _AT_ITS_PLACE: Final = "A place was found. Your server is being prepared there."
 #: Reason of the scheduler's event for a pod that fits nowhere; its text is for administrators.
 _UNSCHEDULABLE: Final = "FailedScheduling"
 #: What users read instead of an event, by the event's reason. The last sentence stays during other events.
-_SENTENCES: Final[Mapping[str, str]] = {
+EVENT_SENTENCES: Final[Mapping[str, str]] = {
     _UNSCHEDULABLE: "Your server waits until a place with all that it needs is free.",
     "TriggeredScaleUp": "A new machine is being started for your server.",  # cluster-autoscaler
     "Nominated": "A new machine is being started for your server.",  # Karpenter
@@ -121,7 +121,7 @@ class StartMessages:
 
     def _hear(self, event: Event) -> None:
         reason = str(event.get("reason") or "")
-        sentence = _SENTENCES.get(reason)
+        sentence = EVENT_SENTENCES.get(reason)
         # Our own reason is better than that the scheduler found no place; all else is news.
         if sentence and not (reason == _UNSCHEDULABLE and self._knows_why):
             self.sentence, self._knows_why = sentence, False
