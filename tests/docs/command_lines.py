@@ -23,6 +23,7 @@ KUBECTL: Final = {
     "describe": ("--namespace",),
     "exec": ("--namespace",),
     "get": ("-o", "-A", "--all-namespaces", "--namespace", "--selector", "--watch"),
+    "uncordon": (),
     "version": (),
 }
 """The commands of kubectl in these pages, each with its options; others are typing errors until somebody looks them up."""
