@@ -31,9 +31,7 @@ SENTENCES: Final = MappingProxyType(
         AvailabilityState.READY: "It starts within seconds, as everything is prepared for it.",
         AvailabilityState.FREE: "It starts now, as everything that it needs is free.",
         AvailabilityState.AFTER_PLACEHOLDER: "It starts now, as everything that it needs is free.",
-        AvailabilityState.AFTER_PREEMPTION: (
-            "It starts in a moment, after capacity that is kept in reserve is freed for it."
-        ),
+        AvailabilityState.AFTER_PREEMPTION: "It starts in a few seconds. A reserve is freed for it.",
         AvailabilityState.NEEDS_NODE: _NEW_MACHINE,
         AvailabilityState.UNKNOWN: "It is not known at present when it starts.",
     }

@@ -73,7 +73,7 @@ class HomePage:
         place, spawner = progress.messages.place, self._spawner
         if self._last_start is progress and spawner.server is not None and place:
             self.record = replace(self.record, place=place)
-            # JupyterHub took the state at the end of the start; its next change of anything stores this one, too.
+            # JupyterHub saved the state already; this change is saved with its next commit.
             spawner.orm_spawner.state = spawner.get_state()
 
     def record_failure(self, sentence: str) -> None:

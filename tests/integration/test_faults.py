@@ -188,10 +188,9 @@ async def test_a_pod_of_that_name_is_there_already(faulty):
 
 
 async def test_start_timeout_names_what_it_waited_for(waiting):
-    error = await waiting.give_up(text="No machine has a device such as this choice asks for now.")
+    error = await waiting.give_up(text="No machine has such a device now.")
     assert error.jupyterhub_message == (
-        "Gave up after 90 seconds. No machine has a device such as this choice asks for now. The server does not wait any "
-        "more."
+        "Gave up after 90 seconds. No machine has such a device now. The server does not wait any more."
     )
     await waiting.nothing_is_left()
 

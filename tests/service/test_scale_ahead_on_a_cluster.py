@@ -195,7 +195,7 @@ async def test_the_page_and_the_api_show_the_advice(embedded_cluster: ClusterUnd
         assert "&lt;b&gt;physics" in calendar
         assert "<b>physics" not in page + calendar
         assert "Forecasts are advice: targets stay as they are configured." in page
-        assert "the forecast would have 25: calendar (&lt;b&gt;physics&lt;/b&gt;: 25 to come)" in page
+        assert "forecast 25: calendar (&lt;b&gt;physics&lt;/b&gt;: 25 to come)" in page
         assert "target 4, running" in page
         assert "Mon 2026-03-02 10:10 CET" in calendar, "in the zone of the entry"
         assert "Nothing is done for this entry: the hub publishes no such choice." in calendar

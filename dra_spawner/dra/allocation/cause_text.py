@@ -86,7 +86,7 @@ ENOUGH_IS_FREE: Final = "The server starts as soon as enough is free."
 MACHINE_IS_ADDED: Final = "It starts only when another machine is added that can."
 _ALL_IN_USE: Final = "All devices of this kind are in use."
 _TELL: Final = "Please tell your administrator."
-_NO_SUCH_DEVICE: Final = "No machine has a device such as this choice asks for now."
+_NO_SUCH_DEVICE: Final = "No machine has such a device now."
 _NO_KIND: Final = "no machine has a device of the kind that it asks for"
 _SWITCHED_OFF: Final = f"The devices of this choice need a function that is switched off. {_TELL}"
 _OFF: Final = "its devices need a function that is switched off"
@@ -122,7 +122,7 @@ DEVICE_CAUSES: Final[dict[RefusalKind, CauseText]] = {
         detail="{subject}: a share of {needed} is not offered",
     ),
     RefusalKind.TOO_SMALL: CauseText(
-        "No device is large enough: this choice needs {needed} of {subject}, with rounding, and the largest such "
+        "No device is large enough: this choice needs {needed} of {subject}, and the largest such "
         f"device has {{left}}. {_TELL}",
         "it asks for {needed} of {subject}, and the largest such device has {left}",
         detail="{subject}: {left} at most, {needed} needed",

@@ -254,9 +254,9 @@ class HistoryFeed:
             self._reasons[key] = reason[:_LONGEST_REASON]
 
     def _since(self, key: ObjectKey, condition: str, status: str = "True") -> datetime | None:
-        """When a condition of a pod became what it is; None if it is not so.
+        """Time of a pod condition's last change; None if the condition has another status.
 
-        The API has whole seconds: what became so just now became so at this moment.
+        The API has whole seconds: a change of this second counts as one of this moment.
         """
         observed = self._watch.observed(Kind.POD, key)
         found = observed.conditions.get(condition) if observed is not None else None
@@ -327,7 +327,7 @@ class HistoryFeed:
         return tuple(sorted(filter(None, found)))
 
     def _words_waited_for(self, key: ObjectKey) -> Iterable[str]:
-        """What tells whose a pod is: its name, and with a namespace of each user this namespace."""
+        """Words that identify the user: the pod's name and, if users have namespaces, its namespace."""
         return (key.namespace, key.name) if self._controller.settings.user_namespaces else (key.name,)
 
 

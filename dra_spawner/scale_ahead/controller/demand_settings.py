@@ -112,7 +112,7 @@ def read_demand(value: object, path: str = "demand") -> DemandOptions:
 
 
 def _hit_rate(reader: SettingsReader, default: float, lead: timedelta) -> float:
-    """As it is given, or from what waits and idle placeholders cost."""
+    """The configured hit rate, or the one that follows from the configured costs."""
     if reader.value("costs") is None:
         return reader.number("hit_rate", default, *_HIT_RATES)
     if reader.value("hit_rate") is not None:

@@ -103,8 +103,8 @@ class Forecast:
             return f"none expected within {self.lead} min"
         held = ", held" if self.is_held else ""
         return (
-            f"{self.expected:.1f} expected within {self.lead} min by {self.decided_by.value}{held},"
-            f" and {self.factor:.2f} deviations of {self.deviation:.1f}"
+            f"{self.decided_by.value}{held}: about {self.expected:.1f} expected within {self.lead} min,"
+            f" and a safety of {self.factor * self.deviation:.1f}"
         )
 
 

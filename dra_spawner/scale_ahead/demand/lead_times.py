@@ -34,7 +34,7 @@ class SeenLeadTimes:
         self._is_current = True
 
     def add(self, lead: timedelta) -> None:
-        """A node became useful so long after it was ordered."""
+        """Record the time from a node's order until it became useful."""
         seen = self._seen
         # The same times again have the same quantile.
         self._is_current = self._is_current and len(seen) == _REMEMBERED and seen[0] == lead

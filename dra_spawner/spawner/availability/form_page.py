@@ -71,7 +71,7 @@ class FormPage:
         )
 
     def labelled_profiles(self, *, with_profiles: bool) -> list[Profile]:
-        """The profiles for another form, which shows names and descriptions: the labels stand in these.
+        """The profiles for a third-party form: labels are appended to names and descriptions.
 
         Parameters
         ----------

@@ -277,7 +277,9 @@ def test_nodes_that_are_not_kept(slots: int | None, settings: dict[str, float]) 
 
 def test_the_reason_is_one_line_with_the_inputs() -> None:
     host = Host()
-    assert host.minutes(200, 1).reason.startswith("19 placeholders: 8.0 expected within 8 min by recent launches, and ")
+    assert host.minutes(200, 1).reason.startswith(
+        "19 placeholders: recent launches: about 8.0 expected within 8 min, and a safety of "
+    )
     answer = host.minutes(1, 1, GroupSituation(LEAD, occurrences=(host.entry(100, 5),)))
     assert answer.reason == "119 placeholders: calendar (physics: 100 to come)"
     assert {each.source for each in answer.estimates} >= {Source.REACTIVE, Source.SEASONAL, Source.CALENDAR}

@@ -98,6 +98,6 @@ def _decided(controller: PlaceholderController, view: View) -> dict[ObjectKey, P
 
 
 def _state_by_age(view: View) -> PlannerState:
-    """The state as a leader would have it; a pod that fits and has long been pending has a reason."""
+    """Pending records for a replica that does not lead, derived from the ages of pods."""
     records = {pod.uid: PendingRecord(view.now - age(pod.created, view.now)) for pod in view.pending_users}
     return replace(PlannerState.fresh(view.now), pending_records=records)

@@ -38,7 +38,7 @@ def _wait_for_node(controller: PlaceholderController, outlook: Outlook, kind: st
 
 
 def _holders(controller: PlaceholderController, outlook: Outlook) -> list[RunningServer]:
-    """The servers of which one must stop; none if the lengths of such sessions are not all known."""
+    """Servers that hold the needed devices; empty if a session length is unknown."""
     now, servers = controller.now(), []
     for pod in outlook.holders:
         server = _running_server(controller, pod, now)

@@ -36,7 +36,7 @@ class LeadPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReachedPhase:
-    """A node that has come to something.
+    """A node that reached a phase.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class NodeLeadTimes:
 
 
 def _complete_drivers(slices: Iterable[ResourceSlice]) -> set[str]:
-    """Drivers all of whose pools are complete in their newest generation."""
+    """Drivers with no incomplete pool."""
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}
     for each in slices:
         pools.setdefault((each.pool_id.driver, each.pool_id.pool), []).append(each)

@@ -23,7 +23,7 @@ _FRESH: Final = timedelta(seconds=30)
 
 @dataclass(slots=True)
 class _OfChoice:
-    """Begin and end by uid, the oldest end first, and since when none is missing."""
+    """Sessions by pod uid, oldest end first, and the time since which none is missing."""
 
     since: datetime
     ended: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class SessionRecords:
         return known[1] if known is not None else None
 
     def lengths_of(self, choice: str) -> SessionLengths | None:
-        """The lengths of sessions of a choice, or with too few examples of its profile; None with too few of these."""
+        """Session lengths of the choice, or of its profile if the choice has too few; None if both have."""
         now = self._now()
         known = self._known.get(choice)
         if known is None or not timedelta(0) <= now - known[0] < _FRESH:

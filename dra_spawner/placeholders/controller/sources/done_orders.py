@@ -19,7 +19,7 @@ _LOOK_SECONDS: Final = 2.0
 
 
 async def forget_done_orders(store: OverrideStore, view: Callable[[], View], may_act: Callable[[], None]) -> None:
-    """Remove orders from the cluster when they are done, until cancelled; of a write that fails, at the next look.
+    """Delete finished orders until cancelled; a failed write is retried in the next pass.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class NodeCeilings:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def more_nodes(self) -> dict[str, int]:
-        """How many nodes are certain to come if they are needed, by kind; kinds without any are left out."""
+        """Guaranteed number of new nodes by kind; kinds without any are left out."""
         grown = self._grown_kinds()
         most = {kind: max(self._peaks.get(kind, {}).values(), default=0) for kind in grown}
         if grown or self._has_autoscaler:

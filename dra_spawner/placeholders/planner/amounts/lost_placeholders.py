@@ -72,7 +72,7 @@ class Loss:
     in_a_row: int = 0
 
     def is_capped(self, renewal: Renewal) -> bool:
-        """Whether so many replacements have failed that no more are created until an operator says: try again."""
+        """Whether creation is stopped after too many failed replacements, until resumed."""
         return self.in_a_row >= renewal.max_failed
 
     def held(self, now: datetime) -> int:

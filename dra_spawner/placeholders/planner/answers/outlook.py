@@ -64,13 +64,13 @@ class Outlook:
 UNKNOWN: Final = Outlook(AvailabilityState.UNKNOWN, SENTENCES[AvailabilityState.UNKNOWN])
 _NO_IMAGE: Final = Outlook(
     AvailabilityState.UNKNOWN,
-    "Capacity is free, but its software must be downloaded first, which can take some minutes.",
+    "Enough is free. First its software is downloaded, which can take some minutes.",
 )
 _CLOSED: Final = Outlook(AvailabilityState.UNKNOWN, CLOSED.waiting)
 _COMES: Final = "It starts as soon as a machine that has just been added is ready."
-_AWAITED: Final = "Other servers wait for the same; it starts when enough servers stop."
+_AWAITED: Final = "Other servers wait for the same and come first."
 _NOT_POSSIBLE_NOW: Final = Outlook(
-    AvailabilityState.UNKNOWN, "No machine can run it at present, and it is not known when one can."
+    AvailabilityState.UNKNOWN, "No machine can run it now. It is not known when one can."
 )
 
 

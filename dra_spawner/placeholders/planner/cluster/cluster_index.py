@@ -92,7 +92,7 @@ class FitMemos:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A state of one index, from which that index tells what has changed since.
+    """A state of one index: the cursor for its changes since then.
 
     Attributes
     ----------

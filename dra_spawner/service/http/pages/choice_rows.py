@@ -225,7 +225,7 @@ def _because(forecast: Mapping[str, Any] | None, numbers: SetByPeople | None, le
         return f"{bounds}, {source}"
     why = forecast["reason"].partition(": ")[2]
     if not forecast["is_target"]:
-        return f"{bounds}, {source}; the forecast would have {forecast['target']}: {why}"
+        return f"{bounds}, {source}; forecast {forecast['target']}: {why}"
     if forecast["target"] == forecast["placeholders"]:
         return f"by the forecast: {why}"
-    return f"{bounds}, {source}; the forecast alone would have {forecast['placeholders']}: {why}"
+    return f"{bounds}, {source}; the forecast alone {forecast['placeholders']}: {why}"
