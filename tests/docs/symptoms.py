@@ -38,6 +38,7 @@ _ADVICE: Final[Mapping[object, str]] = {
     RefusalKind.CAPACITY_POLICY: _AMOUNT,
     RefusalKind.TOO_SMALL: _AMOUNT,
     RefusalKind.IN_USE: _SMALLER,
+    RefusalKind.TAKEN_HERE: "ask for fewer devices, or add nodes with more of them",
     RefusalKind.CAPACITY: f"a smaller share fits earlier. Else {_SMALLER}",
     RefusalKind.TAINT: "`kubectl get resourceslices -o yaml` shows the taint. It ends with the maintenance, or the "
     "profile tolerates it",
