@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC
-from typing import Any
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesError, resource_path
@@ -52,7 +51,7 @@ class HomePage:
     def record_start(self, progress: StartProgress) -> None:
         """Forget the last start."""
         self.record, self._last_start = ServerRecord(), progress
-        self._ended_pods.pop(self._server.pod_key, None)
+        getattr(self._spawner.pod_reflector, "ended", {}).pop(self._server.pod_key, None)
 
     def record_place(self, progress: StartProgress, told: asyncio.Task[None] | None) -> None:
         """Remember the devices of a start that has succeeded, as soon as they are known.
@@ -157,17 +156,12 @@ class HomePage:
 
     async def _end_sentence(self, is_stopped: bool) -> str:
         there = self._spawner.pod_reflector.pods.get(self._server.pod_key)
-        pod = there or self._ended_pods.get(self._server.pod_key) or {}
+        pod = there or self._server.ended_pod() or {}
         reflector = self._spawner.event_reflector
         sentence = end_of_pod(pod) or end_of_events(pod, list(reflector.resources.values()) if reflector else ())
         if sentence or there or is_stopped:
             return sentence
         return (self._unannounced_end(pod) or REMOVED) if pod else await self._end_of_missing_pod()
-
-    @property
-    def _ended_pods(self) -> dict[str, Any]:
-        ended: dict[str, Any] = getattr(self._spawner.pod_reflector, "ended", {})
-        return ended
 
     def _unannounced_end(self, pod: JsonObject) -> str:
         """What is known of a pod that is gone; JupyterHub itself tells the exit code of one that has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
@@ -45,7 +46,8 @@ class ServerContext:
     def restore_settings(self) -> None:
         """Forget a profile's changes of traits."""
         for name, value in self.configured.items():
-            setattr(self.spawner, name, copy.deepcopy(value))
+            if getattr(self.spawner, name) != value:
+                setattr(self.spawner, name, copy.deepcopy(value))
 
     # The cluster
 
@@ -79,6 +81,21 @@ class ServerContext:
         """The server's pod; None if the hub does not see it."""
         reflector = self.spawner.pod_reflector
         return reflector.pods.get(self.pod_key) if reflector is not None else None
+
+    def ended_pod(self) -> JsonObject | None:
+        """The last state of the server's pod if it is gone; None if the hub has not seen it."""
+        ended: dict[str, JsonObject] = getattr(self.spawner.pod_reflector, "ended", {})
+        return ended.get(self.pod_key)
+
+    def pod_events(self) -> Iterator[JsonObject]:
+        """Events of the server's pods in any order, of earlier starts, too.
+
+        ``events`` of KubeSpawner sorts the events of all servers.
+        """
+        reflector, name = self.spawner.event_reflector, self.spawner.pod_name
+        for event in list(reflector.resources.values()) if reflector else ():
+            if event["involvedObject"]["name"] == name:
+                yield event
 
     # The user, and the user's choice
 

@@ -187,7 +187,7 @@ class DRASpawner(SpawnerSettings):
     async def _start_watching_events(self, replace: bool = False) -> Any:
         """Watch events. A start and its progress page call it first: the events so far are of earlier starts."""
         reflector = await super()._start_watching_events(replace)
-        self._dra.page.progress.messages.skip(super().events)
+        self._dra.page.progress.messages.skip(self._dra.server.pod_events())
         return reflector
 
     async def _start_reflector(self, kind: str, reflector_class: Any, replace: bool = False, **kwargs: Any) -> Any:

@@ -39,10 +39,10 @@ _SHARED_CHECK_SECONDS = 5
 _POD_LOOK_SECONDS = 0.1
 #: Seconds until a created pod must be in the reflector.
 _POD_SEEN_SECONDS = 10
-#: Seconds between checks of a pod that may become unschedulable.
+#: Seconds between checks of a pod that may become unschedulable, or fail.
 _SCHEDULED_LOOK_SECONDS = 1.0
-#: Seconds between copies of the pod's state, for use after its deletion.
-_LAST_LOOK_SECONDS = 0.2
+#: Seconds between checks of a pod that has no node yet, so that users soon read where their server is.
+_NODE_LOOK_SECONDS = 0.2
 #: Checks without the pod after which it counts as deleted.
 _LOOKS_UNTIL_GONE = 3
 #: Seconds that the request for a server's devices may take.
@@ -78,6 +78,10 @@ class PodWatch(Step):
 
     def _look(self) -> JsonObject | None:
         return pod_of(self.server, self._objects)
+
+    def _ended(self) -> JsonObject | None:
+        """The last state of the pod if it is gone."""
+        return _own(self.server.ended_pod(), self._objects)
 
     def _events(self) -> Iterable[JsonObject]:
         """Return the events of all servers, unsorted; ``event_reflector.events`` would sort them at each call."""
@@ -127,10 +131,9 @@ class PodWatch(Step):
         missed_looks, next_judgement = 0, 0.0
         while True:
             pod = self._look()
-            self._progress.pod = (
-                pod or self._progress.pod
-            )  # the condition of an evicted pod appears just before its deletion
-            if self._progress.pod["spec"].get("nodeName"):
+            # The condition of an evicted pod appears just before its deletion.
+            self._progress.pod = pod or self._ended() or self._progress.pod
+            if has_node := bool(self._progress.pod["spec"].get("nodeName")):
                 self.tell_place()
             if loop.time() >= next_judgement:
                 next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
@@ -141,7 +144,7 @@ class PodWatch(Step):
                     if await self._is_gone():
                         break
                     missed_looks = 0
-            await asyncio.sleep(_LAST_LOOK_SECONDS)
+            await asyncio.sleep(_SCHEDULED_LOOK_SECONDS if has_node else _NODE_LOOK_SECONDS)
         if self._failures is not None and (failure := await self._withdrawal()):
             raise PodCannotRun(failure, self._progress.pod)
         raise _deleted(end_of_pod(self._progress.pod) or end_of_events(self._progress.pod, self._events()))
@@ -293,8 +296,11 @@ class PodWatch(Step):
 
 def pod_of(server: ServerContext, objects: StartObjects) -> JsonObject | None:
     """Return the reflector's copy of the pod if it belongs to the attempt of these objects; else None."""
-    pod = server.pod()
-    is_own = pod and pod["metadata"].get("annotations", {}).get(names.START) == objects.nonce
+    return _own(server.pod(), objects)
+
+
+def _own(pod: JsonObject | None, objects: StartObjects) -> JsonObject | None:
+    is_own = pod and (pod["metadata"].get("annotations") or {}).get(names.START) == objects.nonce
     return pod if is_own else None
 
 

@@ -1,4 +1,4 @@
-"""Messages about a server's devices."""
+"""Messages about a server's devices, and what the start of a server looks at."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from dra_spawner import names
+from dra_spawner.kube.client.api import KubernetesError
+from dra_spawner.kube.client.api_errors import RequestTarget
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt
 from dra_spawner.spawner.steps.pod_watch import PodWatch
+from tests.jumping_loop import let_pass, run_jumping
 
 POD: dict[str, Any] = {"spec": {"nodeName": "node-a", "resourceClaims": [{"name": "gpu", "resourceClaimName": "warm"}]}}
 
@@ -27,7 +32,7 @@ async def test_an_attempt_that_ends_while_its_devices_are_read(caplog: pytest.Lo
     spawner = SimpleNamespace(retry_failed_pod_after_seconds=0, pod_name="jupyter-ada")
     places: list[str] = []
     objects = SimpleNamespace(namespace="hub", api=SimpleNamespace(list=claims), warm_claims={"gpu": "warm"})
-    server = SimpleNamespace(spawner=spawner, log=log, pod=lambda: None)
+    server = SimpleNamespace(spawner=spawner, log=log, pod=lambda: None, ended_pod=lambda: None)
     progress = SimpleNamespace(pod=POD, waiting_for="")
     messages = SimpleNamespace(found_place=places.append)
     attempt = SimpleNamespace(server=server, spawner=spawner, objects=objects, messages=messages, progress=progress)
@@ -39,3 +44,41 @@ async def test_an_attempt_that_ends_while_its_devices_are_read(caplog: pytest.Lo
     await task
     assert len(places) == 1
     assert [each for each in caplog.records if each.name == log.name] == []
+
+
+def test_a_pod_with_a_node_is_looked_at_once_a_second_and_its_end_is_not_missed() -> None:
+    looks = 0
+    metadata = {"annotations": {names.START: "nonce"}}
+    running: dict[str, Any] = {"metadata": metadata, "spec": {"nodeName": "node-a"}}
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    ended = {**running, "status": {"conditions": [condition]}}
+    seen: list[dict[str, Any] | None] = [running, None]
+
+    def pod() -> dict[str, Any] | None:
+        nonlocal looks
+        looks += 1
+        return seen[0]
+
+    async def gone(path: str) -> None:
+        raise KubernetesError(
+            RequestTarget.from_path("get", path), status=404, reason="NotFound", message="", missing="pod"
+        )
+
+    async def scene() -> None:
+        spawner = SimpleNamespace(retry_failed_pod_after_seconds=0, pod_name="jupyter-ada", event_reflector=None)
+        server = SimpleNamespace(spawner=spawner, log=logging.getLogger("spawner"), pod=pod, ended_pod=lambda: ended)
+        objects = SimpleNamespace(
+            nonce="nonce", namespace="hub", api=SimpleNamespace(get=gone), warm_claims={}, shared={}
+        )
+        progress = SimpleNamespace(pod={}, waiting_for="")
+        messages = SimpleNamespace(found_place=lambda _: None)
+        attempt = SimpleNamespace(server=server, spawner=spawner, objects=objects, messages=messages, progress=progress)
+        following = asyncio.create_task(PodWatch(cast(Attempt, attempt)).follow())
+        await let_pass(60)
+        assert looks < 70
+        seen.pop(0)
+        with pytest.raises(SpawnRefused, match=r"The server was ended while it started\. .+"):
+            await asyncio.wait_for(following, 10)
+        assert progress.pod is ended
+
+    run_jumping(scene())
