@@ -70,7 +70,7 @@ def test_rules_are_the_ones_that_are_used():
         *(("", "configmaps", verb) for verb in ("create", "get", "update")),
         ("", "namespaces", "get"),
         ("", "nodes", "list"),
-        *(("resource.k8s.io", "deviceclasses", "list"),),
+        *(("resource.k8s.io", plural, "list") for plural in ("deviceclasses", "devicetaintrules")),
         # Listed in all namespaces to explain waiting, in the hub's own to sweep.
         *(("resource.k8s.io", "resourceclaims", verb) for verb in ("create", "delete", "list", "list", "patch")),
         *(("resource.k8s.io", "resourceclaimtemplates", verb) for verb in ("create", "delete", "list", "patch")),

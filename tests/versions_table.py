@@ -115,6 +115,7 @@ def releases() -> str:
         ("compared with the allocator of", *(RELEASES[release] for release in RULES)),
         ("known exactly", *("yes" if rules.is_exact else "no" for rules in RULES.values())),
     ]
+    sentences["rules_without_selector"] = "a DeviceTaintRule without a selector taints all devices for the scheduler"
     names = [field.name for field in fields(Quirks)]
     for name in sorted(names, key=lambda name: [getattr(rules.quirks, name) for rules in RULES.values()]):
         rows.append((sentences[name], *("yes" if getattr(rules.quirks, name) else "" for rules in RULES.values())))

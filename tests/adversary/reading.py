@@ -302,7 +302,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
 ONE_OBJECT: Final = {
     "dra_spawner.spawner.objects.start_objects": "the pod of its own start: uid and annotation",
     "dra_spawner.spawner.steps.pod_watch": "whether the pod of its own start is there",
-    "dra_spawner.spawner.start_page": "events of the pod of its own server: reason and time of creation",
+    "dra_spawner.spawner.home_page": "events of the pod of its own server: reason and time of creation",
     "dra_spawner.spawner.hub_start.shape_publication": "what the hub itself has published",
     "dra_spawner.placeholders.controller.round.executor": "whether a warm claim, whose fields the watch has read, is still allocated",
     "dra_spawner.service.leader_label": "its own pod, whose labels the watch has read: it is written only",

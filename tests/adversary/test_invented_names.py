@@ -70,12 +70,16 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
 }
 
 
+NOT_OURS: Final = (type, ModuleType, FunctionType, asyncio.AbstractEventLoop, logging.Logger)
+"""What holds others without keeping them; pytest's handler of logs is a logger's."""
+
+
 def entries(root: object) -> int:
     """Members of all containers that an object holds, itself or by others."""
     found, seen, stack = 0, set[int](), [root]
     while stack:
         each = stack.pop()
-        if id(each) in seen or isinstance(each, (type, ModuleType, FunctionType, asyncio.AbstractEventLoop)):
+        if id(each) in seen or isinstance(each, NOT_OURS):
             continue
         seen.add(id(each))
         if isinstance(each, (dict, list, set, deque)):

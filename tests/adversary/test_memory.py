@@ -60,8 +60,8 @@ def test_pods_on_nodes_that_are_not_there() -> None:
         known.refresh(watch.snapshot, None)
         watch.remove(Kind.POD, ObjectKey("eve", "p"))
         known.refresh(watch.snapshot, None)
-    assert max_held(known, but=frozenset(("Table._latest",))) <= known_module.SPARE
-    assert max_held(figures, but=frozenset(("Table._latest",))) <= stale_nodes.SPARE
+    assert max_held(known, but=frozenset(("ChangeLog._latest",))) <= known_module.SPARE
+    assert max_held(figures, but=frozenset(("ChangeLog._latest",))) <= stale_nodes.SPARE
 
 
 async def test_figures_are_right_after_many_names() -> None:

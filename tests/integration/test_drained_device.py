@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dra_spawner.placeholders.planner.device_drains import needed_changes, rules_of
-
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.taint_rules import PLURAL, served_rules_api
+from dra_spawner.placeholders.planner.targets.device_drains import needed_changes, rules_of
 from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind
 from tests.cluster.control_plane import ControlPlane
 from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, claim, device_class, gpu_slice, pod, shareable

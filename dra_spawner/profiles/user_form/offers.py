@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.model.consumable_capacity import consumed_by_request, violates_policy
 from dra_spawner.dra.model.devices import DeviceCapacity, DeviceDescription, PoolId
-from dra_spawner.dra.model.same_hardware import pairs_by_node
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.profiles.compiler.claims import DeviceRequest
@@ -151,6 +150,8 @@ class DeviceCatalog:
             newest: dict[PoolId, int] = {}
             for each in slices:
                 newest[each.pool_id] = max(each.generation, newest.get(each.pool_id, each.generation))
+            from dra_spawner.dra.model.same_hardware import pairs_by_node  # few forms make sizes of devices
+
             divided = {pair.device.id for pair in pairs_by_node(slices) if pair.is_part}
             self._descriptions = tuple(
                 dict.fromkeys(

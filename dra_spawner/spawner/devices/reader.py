@@ -15,7 +15,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.discovery import is_absent
-from dra_spawner.kube.taint_rules import list_taint_rules
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.user_form.offers import DeviceCatalog
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
@@ -196,6 +195,8 @@ class DeviceReader:
     async def _read_rules(self) -> list[JsonObject]:
         """All DeviceTaintRules; none if the account may not list them: `doctor` says that."""
         try:
+            from dra_spawner.kube.taint_rules import list_taint_rules  # a hub's import needs no rules
+
             return await list_taint_rules(self.api)
         except KubernetesError as error:
             if error.status != 403:

@@ -33,7 +33,9 @@ def user_with(*servers):
 
 def server(name="", record=None, *, active=False, ready=False):
     record = record or ServerRecord()
-    parts = None if record is None else SimpleNamespace(home=SimpleNamespace(record=record, trouble=""))
+    parts = (
+        None if record is None else SimpleNamespace(home=SimpleNamespace(record=record, trouble="", device_note=str))
+    )
     return SimpleNamespace(name=name, display_name=name, _dra=parts, active=active, ready=ready, state={})
 
 

@@ -270,7 +270,8 @@ def check_taint_rule_spec(spec: JsonObject, field: str) -> list[FieldError]:
     for part, check in (("driver", check_driver_name), ("pool", check_pool_name), ("device", check_dns_label)):
         if part in selector:
             errors += check(selector[part], f"{field}.deviceSelector.{part}")
-    return errors + check_taint(spec.get("taint") or {}, f"{field}.taint")
+    taint = spec.get("taint") or {}
+    return errors + check_taint(taint, f"{field}.taint") + _check_effect(taint, f"{field}.taint")
 
 
 def check_taint(taint: JsonObject, field: str) -> list[FieldError]:
