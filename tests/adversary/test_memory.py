@@ -184,7 +184,7 @@ BOUNDED: Final = {
     "LaunchWaits._reserved": "by age",
     "HandoverTimes._begun": "by age",
     "Reservations._answers": "MAX_ANSWERS",
-    "Table._latest": "MAX_REMEMBERED",
+    "ChangeLog._latest": "MAX_REMEMBERED",
 }
 
 

@@ -104,7 +104,7 @@ async def test_the_service_goes_on_beside_objects_that_no_json_parser_accepts(
             await still_decides(service, 2)
             assert service.context.role is Role.LEADER
             assert watch.problems() == ()
-            assert [status.problem for status in watch.status()] == [""] * 6
+            assert [status.problem for status in watch.status()] == [""] * 7
             # A page of 200 in one text costs one list, and an event no list at all.
             assert max(status.lists for status in watch.status()) == 1
             assert list(watch.snapshot.broken) == []

@@ -15,7 +15,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.targets.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, shareable
+from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.faulty_hub import Faulty
 from tests.integration.hub_process import HubProcess
 
@@ -169,14 +169,15 @@ c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 0}
 
 async def test_a_class_that_is_set_before_setup_gets_devices(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")), *node_with("node-b", whole("gpu-b")))
+    await cluster.admin.patch("/api/v1/nodes/node-b", {"spec": {"unschedulable": True}})
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, PIECES) as hub:
         await hub.spawn("ada", {"profile": "gpu-slice"})
         await hub.until_ready("ada")
         environment = await hub.server_environment("ada")
         assert (environment["FROM_OWN_CLASS"], environment["DRA_CLAIM_GPU_MEMORY"]) == ("yes", "10Gi")
         await hub.stop_server("ada")
-        # A whole GPU is nowhere.
+        # The only whole GPU is on a node that is closed.
         await hub.spawn("eve", {"profile": "gpu-whole"})
         await cluster.wait_event("jupyter-eve", "FailedScheduling")
         await hub.stop_server("eve")

@@ -324,7 +324,7 @@ async def test_without_the_right_to_list_rules_all_else_works(embedded_cluster: 
         (problem,) = watch.problems()
         assert "resources: [devicetaintrules], verbs: [list, watch]" in problem
         proxy.heal()
-        await eventually(lambda: watch.snapshot.state.devices.rules, "the rule is seen")
+        await eventually(lambda: watch.snapshot.state.devices.taint_rules, "the rule is seen")
         assert watch.problems() == ()
 
 

@@ -47,7 +47,7 @@ def dump(snapshot: Snapshot) -> dict[str, Plain]:
         "templates": plain(snapshot.templates),
         "slices": plain(slices),
         "slices_with_rules": plain([snapshot.slices[item.name] for item in slices]),
-        "rules": plain(devices.rules),
+        "rules": plain(devices.taint_rules),
         "classes": plain(snapshot.classes),
         "broken": plain(snapshot.broken),
         "device_nodes": plain(device_nodes),

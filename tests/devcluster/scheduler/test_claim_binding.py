@@ -153,6 +153,6 @@ def test_reservation_the_api_refuses_fails_the_attempt(cluster):
     cluster.create(PODS, pod("user", claim="standing"))
     status, reason, message = cluster.condition("user")
     assert (status, reason) == ("False", "SchedulerError")
-    assert message.startswith('running PreBind plugin "DynamicResources": add reservation to claim default/shared: ')
+    assert message.startswith('running PreBind plugin "DynamicResources": add reservation to claim default/standing: ')
     assert "must have at most 256 items" in message
     assert cluster.place("user") is None

@@ -26,8 +26,11 @@ class Rounds:
         self._begin = datetime.now(UTC)
         self._policy: Callable[[], Policy] = world.reconciler.policy
         world.reconciler.policy = self._next
-        world.reconciler.now = lambda: self._begin + timedelta(minutes=3 * self.count)
+        world.reconciler.now = world.reconciler.views.now = self._now
         world.reconciler.times = ReconcilerTimes(gather=0.0, idle=0.01)
+
+    def _now(self) -> datetime:
+        return self._begin + timedelta(minutes=3 * self.count)
 
     def _next(self) -> Policy:
         self.count += 1

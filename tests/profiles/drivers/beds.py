@@ -199,7 +199,7 @@ def _beds() -> tuple[Bed, ...]:
         _broken(),
         Bed("static-mig", {NVIDIA: _devices(*static)}, (_TAINT,)),
         Bed("dynamic-mig", {NVIDIA: nvidia.dynamic_mig([_a100(0), _a100(1)])}, (_TAINT,)),
-        Bed("h100", {NVIDIA: _devices(nvidia.h100())}),
+        Bed("h100-one", {NVIDIA: _devices(nvidia.h100())}),
         Bed("h100-memory-shares", {NVIDIA: _devices(nvidia.h100() | nvidia.memory_shares("81559Mi"))}),
         Bed("h100-counted-shares", {NVIDIA: _devices(nvidia.h100() | nvidia.memory_shares("81559Mi", 4))}),
         Bed("memory-shares", {NVIDIA: _devices(nvidia.shared_gpu(0, "NVIDIA L4", "23034Mi"))}),

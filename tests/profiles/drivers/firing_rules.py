@@ -203,7 +203,7 @@ FIRES: dict[str, dict[str, Case]] = {
         ),
         "more memory than there is": Case(
             claim(GPU, mps(defaultPinnedDeviceMemoryLimit="500Gi", defaultActiveThreadPercentage=25)),
-            "h100",
+            "h100-one",
             path=f"{CONFIG}.parameters.sharing.mpsConfig.defaultPinnedDeviceMemoryLimit",
             words="It limits nothing",
             level=W,

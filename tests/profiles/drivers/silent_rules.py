@@ -119,7 +119,7 @@ SILENT: dict[str, dict[str, Case]] = {
     "mps-no-limit": {
         "a percentage": Case(claim(GPU, mps(defaultActiveThreadPercentage=99))),
         "and memory": Case(
-            claim(GPU, mps(defaultActiveThreadPercentage=25, defaultPinnedDeviceMemoryLimit="10Gi")), "h100"
+            claim(GPU, mps(defaultActiveThreadPercentage=25, defaultPinnedDeviceMemoryLimit="10Gi")), "h100-one"
         ),
         "the size is not known": Case(
             claim(GPU, mps(defaultActiveThreadPercentage=25, defaultPinnedDeviceMemoryLimit="500Gi"))

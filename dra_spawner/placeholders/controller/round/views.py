@@ -27,7 +27,7 @@ class Views:
 
     def __init__(self, watch: ClusterWatch, now: Callable[[], datetime]) -> None:
         self._watch = watch
-        self._now = now
+        self.now = now
         self._index = ClusterIndex()
         self._searches = SearchLedger(time.thread_time)
 
@@ -45,7 +45,7 @@ class Views:
         expectations, problem, limits
             Of a leader: its unseen changes, why the API fails, and what quotas and the autoscaler say.
         """
-        watch, now = self._watch, self._now()
+        watch, now = self._watch, self.now()
         expected = expectations if expectations is not None else Expectations()
         expected.forget_ended_reservations(now)
         expected.forget_awaited(now, watch.snapshot.pods)
