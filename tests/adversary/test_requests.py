@@ -55,8 +55,8 @@ DONE: Final = {
     ("DELETE", "api/placeholders/{name}"): 404,
     ("DELETE", "api/placeholders/{name}/reservation"): 404,
     ("DELETE", "api/servers/{user}"): 409,
-    **{(method, "api/devices/{device}/drain"): 404 for method in ("GET", "DELETE")},
-    ("PUT", "api/devices/{device}/drain"): 409,
+    ("GET", "api/devices/{device}/drain"): 404,
+    **{(method, "api/devices/{device}/drain"): 409 for method in ("PUT", "DELETE")},
     **{("GET", each): 404 for each in ADDRESSES if each.startswith("api/settings/")},
     **{("DELETE", each): 409 for each in ADDRESSES if each.startswith("api/settings/")},
 }
