@@ -62,9 +62,8 @@ def test_each_seam_is_compared() -> None:
     assert {name: case for name, case in SEAMS.items() if case not in {*PATTERNS, *ENDINGS, *ENDINGS_OF_THE_HUB}} == {}
 
 
-@pytest.mark.skipif(
-    kubespawner.version_info < (7, 1), reason="KubeSpawner 7.0 itself has other forms, and takes wrong options"
-)
+# Its forms are others, and it takes wrong options.
+@pytest.mark.skipif(kubespawner.version_info < (7, 1), reason="KubeSpawner 7.0 itself differs")
 async def test_configurations_of_public_hubs(nowhere: HubSide, tmp_path: Path) -> None:
     sides = {base: HubSide(nowhere.kubeconfig, "jupyterhub", base) for base in (KubeSpawner, DRASpawner)}
     found = []
