@@ -310,7 +310,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
 
     async def work(self, context: ServiceContext) -> None:
         """Watch the cluster and take part in the election, until cancelled."""
-        async with await self._connected(context) as api, self.new_watch(api) as watch:
+        async with await self._connected(context) as api:
+            watch = self.new_watch(api)
             if problem := await learn_release(api, watch):
                 context.settings_problems += (problem,)
             controller = self.new_controller(api, watch, context.decisions)
@@ -335,8 +336,9 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             assert context.availability is not None  # `follow` has set it
             waits = context.waits = WaitLearning(controller, context.availability, history)
             register_waits(context.registry, waits.calibration)
-            # The history ends last: a database that hangs must not delay the release of the Lease.
-            async with history, controller, asyncio.TaskGroup() as tasks:
+            # The watch begins when all that follows it is there. The history ends last: a database that hangs must not
+            # delay the release of the Lease.
+            async with history, watch, controller, asyncio.TaskGroup() as tasks:
                 # An error of one task ends the process: a leader whose watch has ended would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dra_spawner.kube.client.api import resource_path
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
+from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.local_server import serving
 from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.polling import eventually
-from tests.service.replica import Replica, replica, set_up
+from tests.service.replica import Replica, Service, replica, set_up
 
 GPU = shape(WHOLE)
 LEASES = "coordination.k8s.io/v1"
@@ -148,3 +149,31 @@ async def test_only_managers_of_the_service_may_ask_for_placements(embedded_clus
     async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         for scheme in ("", "DRA-Spawner-Replica 1.2.3.4", "Basic YTpi", "token"):
             assert (await service.ask(question(embedded_cluster), token="", Authorization=scheme))[0] == 401, scheme
+
+
+def owner(callback: object) -> str:
+    return type(getattr(callback, "__self__", callback)).__name__
+
+
+async def test_all_that_follows_the_watch_is_there_before_it_begins(embedded_cluster: ClusterUnderTest) -> None:
+    """A server that was seen before the history followed would count as gone."""
+    followers: list[str] = []
+
+    class Watch(ClusterWatch):
+        def start(self) -> None:
+            followers.extend(map(owner, self._callbacks))
+            super().start()
+
+    class Watching(Service):
+        def new_watch(self, api: KubernetesApi) -> ClusterWatch:
+            return Watch(api)
+
+    await set_up(embedded_cluster, {})
+    async with replica(embedded_cluster, service=Watching) as found:
+        await found.until(lambda: found.controller.leads, "leading")
+        assert isinstance(found.context.watch, Watch)
+        now = [owner(each) for each in found.context.watch._callbacks]
+        assert now[: len(followers)] == followers
+        assert now[len(followers) :] == ["ForcedEnds", "Reconciler"], (
+            "these begin with the controller, in the same moment"
+        )

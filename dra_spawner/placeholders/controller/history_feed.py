@@ -111,9 +111,6 @@ class HistoryFeed:
 
     def begin(self) -> None:
         """Pass records on from now on, after all that is known: the watch has synced."""
-        for key in self._watch.snapshot.pods.keys() - self._launches.keys():
-            # Seen before this began to follow: a server that is not known would count as gone.
-            self._note_pod(Change(ChangeType.ADDED, Kind.POD, key, decides=True))
         self._is_on = True
         self.repeat()
 

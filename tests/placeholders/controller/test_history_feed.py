@@ -225,17 +225,6 @@ def test_a_server_that_was_there_before_the_service(cluster: Cluster) -> None:
     assert {each.user: each.warm for each in replica.launches()} == {"warm": True, "own": False, "bare": None}
 
 
-def test_a_server_that_was_seen_before_the_feed_is_not_gone(cluster: Cluster) -> None:
-    """The watch may be quicker than what follows it; a server that is not named counts as ended."""
-    cluster.pod("ada", "old", "Running")
-    watch = UnstartedWatch()
-    cluster.show(watch)
-    late = Replica(watch, lambda: cluster.now)
-    late.feed.begin()
-    assert late.records[0] == PresentServers(frozenset({"uid-ada"}))
-    assert late.last.ended is None
-
-
 def test_changes_while_the_watch_was_broken_have_the_times_of_the_api(cluster: Cluster, replica: Replica) -> None:
     cluster.pod("ada")
     watches, cluster.watches = cluster.watches, []
