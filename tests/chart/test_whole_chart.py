@@ -24,7 +24,7 @@ from tests.cluster.background import BackgroundLoop
 from tests.polling import eventually, eventually_sync
 
 _SHARING = "integration/test_sharing.py::test_servers_of_a_group_share_one_claim_until_the_last_has_gone"
-_DEVICE_DRAIN = "service/test_set_by_people.py::test_a_device_is_drained_and_nobody_beside_it_is_touched"
+_DEVICE_DRAIN = "service/test_set_by_people.py::test_a_device_is_drained_and_servers_on_others_stay"
 _VLANS = "integration/test_vlans.py::test_a_start_takes_a_vlan_and_a_stop_gives_it_back"
 #: Rights that only rare events use, by the test in which they are used.
 ELSEWHERE = {

@@ -180,8 +180,8 @@ async def label_of(cluster: ClusterUnderTest, name: str) -> str:
     return str(found["metadata"]["labels"].get(names.DRAINING, ""))
 
 
-@pytest.mark.promise("An administrator takes one device out of use, and nobody beside it is touched.")
-async def test_a_device_is_drained_and_nobody_beside_it_is_touched(embedded_cluster: ClusterUnderTest) -> None:
+@pytest.mark.promise("An administrator takes one device out of use, and servers on other devices stay.")
+async def test_a_device_is_drained_and_servers_on_others_stay(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await two_nodes(cluster)
     admin = cluster.admin

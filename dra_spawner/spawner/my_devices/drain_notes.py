@@ -66,6 +66,6 @@ def _text(found: object) -> str:
 
 def _moment(found: object) -> datetime | None:
     with suppress(ValueError, TypeError, OverflowError):
-        moment = datetime.fromisoformat(found)  # type: ignore[arg-type]
+        moment = datetime.fromisoformat(str(found))
         return moment if moment.tzinfo is not None else None
     return None

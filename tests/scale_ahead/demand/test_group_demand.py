@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -138,9 +139,9 @@ def test_a_state_that_cannot_be_used_is_refused() -> None:
     state = lived.state()
     assert lived.record.counts.end == BEGIN + 60
 
-    def restored(state: object, earliest: int = BEGIN, latest: int = BEGIN + 60) -> GroupDemand:
+    def restored(state: Any, earliest: int = BEGIN, latest: int = BEGIN + 60) -> GroupDemand:
         return GroupDemand.restored(
-            state,  # type: ignore[arg-type]
+            state,
             {},
             DemandSettings(),
             ForecastDemand(),
