@@ -6,9 +6,11 @@ get, of all alternatives and of all devices. So it does not count more once it h
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from dra_spawner import names
@@ -22,7 +24,7 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
-from dra_spawner.placeholders.planner.targets.limits import Limit, counted
+from dra_spawner.placeholders.planner.targets.limits import DEVICES, PLACEHOLDERS, Limit, counted
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.claim_requirements import leftover_claim
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -31,17 +33,11 @@ from dra_spawner.simulator.model.pods import Pod
 
 __all__ = ["OWN", "LimitTotal", "LimitUsage", "Usage", "claim_of_extended_resources"]
 
+#: This service's hub.
+OWN: Final = ""
 _NAMESPACE: Final = "default"
 #: Verdicts of selectors after which they are forgotten; about a hundred bytes each.
 _MAX_VERDICTS: Final = 200_000
-_NOTHING: Final[Mapping[str, int]] = {}
-
-
-#: This service's hub.
-OWN: Final = ""
-#: Names of the bounds that are not about capacities.
-_PLACEHOLDERS: Final = "*"
-_DEVICES: Final = ""
 _MOST_HUBS_NAMED: Final = 5
 
 
@@ -53,19 +49,18 @@ class Usage:
     ----------
     held
         Devices of its claims.
-    asked
-        The most devices that it still gets.
-    capacity
-        What it holds, or gets at most, of each limited capacity, in nano-units.
+    amounts
+        Devices that it still gets at most, and what it holds or gets at most of each limited capacity, by bound.
     """
 
     held: frozenset[DeviceId] = frozenset()
-    asked: int = 0
-    capacity: Mapping[str, int] = field(default_factory=dict)
+    amounts: Counter[str] = field(default_factory=Counter)
 
-    def plus(self, other: Usage) -> Usage:
-        """Both together."""
-        return Usage(self.held | other.held, self.asked + other.asked, _summed(self.capacity, other.capacity))
+    def of(self, bound: str) -> int:
+        """Amount for a bound."""
+        if bound == PLACEHOLDERS:
+            return 1
+        return self.amounts[bound] + (len(self.held) if bound == DEVICES else 0)
 
 
 class LimitUsage:
@@ -95,8 +90,9 @@ class LimitUsage:
 
         def compute() -> Usage:
             pod, claims = simulated_placeholder(shape, _NAMESPACE)
-            every = (*(each.claim for each in claims), claim_of_extended_resources(pod, self._view))
-            return _sum(self._asked(limit, claim) for claim in every)
+            return self._of_claims(
+                limit, [*(each.claim for each in claims), claim_of_extended_resources(pod, self._view)]
+            )
 
         key = ("shape", self._rules, limit.device_class, limit.selector, tuple(limit.capacity), shape.id)
         return self._memo.of(key, compute)
@@ -113,7 +109,7 @@ class LimitUsage:
             return Usage()
         if shape is not None and not pod.node_name:
             return self.of_shape(limit, shape)
-        return _sum(self._of_claim(limit, claim) for claim in self._claims(pod))
+        return self._of_claims(limit, self._claims(pod))
 
     def _claims(self, pod: Pod) -> list[ResourceClaim]:
         """A placeholder's own claims, and the one for its extended resources.
@@ -133,47 +129,41 @@ class LimitUsage:
             found.append(claim_of_extended_resources(pod, view))
         return found
 
-    def _of_claim(self, limit: Limit, claim: ResourceClaim) -> Usage:
-        return self._held(limit, claim) if claim.is_allocated else self._asked(limit, claim)
-
-    def _held(self, limit: Limit, claim: ResourceClaim) -> Usage:
-        classes = {name: each.device_class_name for name, each in _alternatives(claim)}
-        found: set[DeviceId] = set()
-        capacity: dict[str, int] = {}
-        for result in claim.status.devices or ():
-            if result.admin_access or (limit.device_class and classes.get(result.request) != limit.device_class):
+    def _of_claims(self, limit: Limit, claims: Iterable[ResourceClaim]) -> Usage:
+        held: set[DeviceId] = set()
+        amounts = Counter[str]()
+        for claim in claims:
+            if not claim.is_allocated:
+                amounts += self._asked(limit, claim)
                 continue
-            device = self._device(result.id)
-            # A device that is not published any more is held all the same.
-            if device is not None and not self._selects(limit, device.description):
-                continue
-            found.add(result.id)
-            for name in limit.capacity:
-                if result.share_id is not None:
-                    amount = (result.consumed_capacity or {}).get(name)
-                else:
-                    whole = device.description.capacity.get(name) if device is not None else None
-                    amount = whole.value if whole is not None else None
-                if amount is not None:
-                    capacity[name] = capacity.get(name, 0) + max(amount.nano, 0)
-        return Usage(frozenset(found), 0, capacity)
+            classes = {name: each.device_class_name for name, each in _alternatives(claim)}
+            for result in claim.status.devices or ():
+                if result.admin_access or (limit.device_class and classes.get(result.request) != limit.device_class):
+                    continue
+                device = self._device(result.id)
+                # A device that is not published any more is held all the same.
+                if device is not None and not self._selects(limit, device.description):
+                    continue
+                held.add(result.id)
+                for name in limit.capacity:
+                    if result.share_id is not None:
+                        amount = (result.consumed_capacity or {}).get(name)
+                    else:
+                        whole = device.description.capacity.get(name) if device is not None else None
+                        amount = whole.value if whole is not None else None
+                    amounts[name] += max(amount.nano, 0) if amount is not None else 0
+        return Usage(frozenset(held), amounts)
 
-    def _asked(self, limit: Limit, claim: ResourceClaim) -> Usage:
+    def _asked(self, limit: Limit, claim: ResourceClaim) -> Counter[str]:
         """The most that a claim without devices may get; of each request that is one of its alternatives."""
         prepared = self._prepared(claim)
-        total = Usage()
+        total = Counter[str]()
         for position, request in enumerate(claim.requests):
             each = [
                 self._asked_of(limit, wanted, prepared[position][place] if prepared is not None else None)
                 for place, wanted in enumerate(request.alternatives)
             ]
-            names = {name for usage in each for name in usage.capacity}
-            total = total.plus(
-                Usage(
-                    asked=max((usage.asked for usage in each), default=0),
-                    capacity={name: max(usage.capacity.get(name, 0) for usage in each) for name in names},
-                )
-            )
+            total += reduce(or_, each, Counter())  # the most of each
         return total
 
     def _prepared(self, claim: ResourceClaim) -> tuple[tuple[PreparedAlternative, ...], ...] | None:
@@ -184,22 +174,22 @@ class LimitUsage:
             return None
         return prepared.requests
 
-    def _asked_of(self, limit: Limit, wanted: RequestAlternative, prepared: PreparedAlternative | None) -> Usage:
+    def _asked_of(self, limit: Limit, wanted: RequestAlternative, prepared: PreparedAlternative | None) -> Counter[str]:
         if wanted.admin_access or (limit.device_class and wanted.device_class_name != limit.device_class):
-            return Usage()
+            return Counter()
         count = MAX_DEVICES_PER_CLAIM if wanted.allocation_mode == AllocationMode.ALL else wanted.count
         possible = [each for each in self._descriptions() if prepared is not None and _may_select(prepared, each)]
         counting = [each for each in possible if self._selects(limit, each)]
         # Without any device that it may get, as before the first node, nothing is known.
         if possible and not counting:
-            return Usage()
+            return Counter()
         asked = wanted.capacity_requests or {}
-        capacity = {}
+        found = Counter({DEVICES: count})
         for name in limit.capacity:
             amounts = [amount for each in counting if (amount := _amount(each, wanted, name, self._rules)) is not None]
             requested = asked[name].nano if name in asked else 0
-            capacity[name] = count * max(amounts, default=requested)
-        return Usage(asked=count, capacity=capacity)
+            found[name] = count * max(amounts, default=requested)
+        return found
 
     def _selects(self, limit: Limit, description: DeviceDescription) -> bool:
         """Whether a limit's selector selects a device; one that fails on the device does not."""
@@ -228,29 +218,25 @@ class LimitUsage:
         return self._memo.of(pool, compute)
 
 
-class _HubUsage:
-    """The sum of what one hub's placeholders count."""
+class _Sum:
+    """The sum of what placeholders count; a device that several of them hold counts once."""
 
     def __init__(self) -> None:
-        self.placeholders = 0
-        self.asked = 0
-        self.held: Counter[DeviceId] = Counter()
-        self.capacity: Counter[str] = Counter()
+        self._held = Counter[DeviceId]()
+        self._amounts = Counter[str]()
 
     def add(self, usage: Usage, sign: int) -> None:
-        self.placeholders += sign
-        self.asked += sign * usage.asked
+        self._amounts[PLACEHOLDERS] += sign
+        for bound, amount in usage.amounts.items():
+            self._amounts[bound] += sign * amount
         for device in usage.held:
-            self.held[device] += sign
-        self.held += Counter()  # without zeros
-        for name, amount in usage.capacity.items():
-            self.capacity[name] += sign * amount
+            self._held[device] += sign
+            if not self._held[device]:
+                del self._held[device]
 
-    def amount(self, bound: str) -> int:
-        """What counts for a bound; of capacities in nano-units."""
-        if bound == _PLACEHOLDERS:
-            return self.placeholders
-        return len(self.held) + self.asked if bound == _DEVICES else self.capacity[bound]
+    def of(self, bound: str) -> int:
+        """Amount for a bound."""
+        return self._amounts[bound] + (len(self._held) if bound == DEVICES else 0)
 
 
 class LimitTotal:
@@ -264,37 +250,36 @@ class LimitTotal:
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
-        self._all = _HubUsage()
-        self._hubs: dict[str, _HubUsage] = {}
+        self._bounds = limit.bounds
+        self._all = _Sum()
+        self._hubs: defaultdict[str, _Sum] = defaultdict(_Sum)
 
-    def add(self, usage: Usage, hub: str = OWN) -> None:
-        """Count a placeholder."""
-        self._all.add(usage, 1)
-        self._hubs.setdefault(hub, _HubUsage()).add(usage, 1)
-
-    def remove(self, usage: Usage, hub: str = OWN) -> None:
-        """Count a placeholder no longer."""
-        self._all.add(usage, -1)
-        self._hubs[hub].add(usage, -1)
+    def add(self, usage: Usage, hub: str = OWN, sign: int = 1) -> None:
+        """Count a placeholder; no longer, if `sign` is -1."""
+        self._all.add(usage, sign)
+        self._hubs[hub].add(usage, sign)
 
     def counts(self, usage: Usage) -> bool:
         """Whether a placeholder counts for any bound."""
-        return any(_adds(usage, bound) for bound in self._bounds())
+        return any(usage.of(bound) > 0 for bound in self._bounds)
 
     def is_exceeded(self) -> bool:
         """Whether more counts than is allowed."""
-        return bool(self._exceeded(Usage(), 0))
+        return any(self._all.of(bound) > most for bound, most in self._bounds.items())
 
-    def exhausted_bound(self, usage: Usage) -> str | None:
-        """A bound that one more placeholder would exceed; None if it fits.
+    def exceeded_bound(self, usage: Usage, *, with_it: bool) -> str | None:
+        """A bound for which a placeholder counts, and that is exceeded; None if there is none.
 
-        A placeholder that counts nothing always fits.
+        Parameters
+        ----------
+        with_it
+            Whether the placeholder is a new one, without devices, that is not counted yet.
         """
-        return next((bound for bound in self._exceeded(usage, 1) if _adds(usage, bound)), None)
-
-    def bound_helped_by(self, usage: Usage) -> str | None:
-        """An exceeded bound for which a placeholder counts; None if there is none."""
-        return next((bound for bound in self._exceeded(Usage(), 0) if _adds(usage, bound)), None)
+        for bound, most in self._bounds.items():
+            amount = usage.of(bound)
+            if amount > 0 and self._all.of(bound) + with_it * amount > most:
+                return bound
+        return None
 
     def hubs_before(self, own: str) -> int:
         """How many other hubs have less than this one, or as much and an earlier name.
@@ -304,54 +289,26 @@ class LimitTotal:
         own
             Name of this hub.
         """
-        bound = next(iter(self._bounds()))
-        mine = self._hubs[OWN].amount(bound) if OWN in self._hubs else 0
-        others = ((each.amount(bound), hub) for hub, each in self._hubs.items() if hub != OWN and each.placeholders)
+        bound = next(iter(self._bounds))
+        mine = self._hubs[OWN].of(bound)
+        others = ((each.of(bound), hub) for hub, each in self._hubs.items() if hub != OWN and each.of(PLACEHOLDERS))
         return sum(each < (mine, own) for each in others)
 
     def because(self, bound: str) -> str:
         """What denies a placeholder for a bound, after "allowed": the limit, and what other hubs have of it."""
-        others = {hub: amount for hub, each in self._hubs.items() if hub != OWN and (amount := each.amount(bound)) > 0}
+        others = {hub: amount for hub, each in self._hubs.items() if hub != OWN and (amount := each.of(bound)) > 0}
         if not others:
             return f"by the {self.limit}"
         most_first = sorted(others.items(), key=lambda each: (-each[1], each[0]))
-        named = [f"{hub}: {self._text(bound, amount)}" for hub, amount in most_first[:_MOST_HUBS_NAMED]]
+        most = self.limit.capacity.get(bound)
+        named = [
+            f"{hub}: {amount if most is None else Quantity(amount, most.format)}"
+            for hub, amount in most_first[:_MOST_HUBS_NAMED]
+        ]
         rest = len(others) - len(named)
         further = f" and {counted(rest, 'further hub')}" if rest else ""
-        return f"by the {self.limit}; other hubs have {self._noun(bound)} ({', '.join(named)}{further})"
-
-    def _noun(self, bound: str) -> str:
-        if bound == _PLACEHOLDERS:
-            return "placeholders"
-        return "devices" if bound == _DEVICES else bound
-
-    def _text(self, bound: str, amount: int) -> str:
-        most = self.limit.capacity.get(bound)
-        return str(amount) if most is None else str(Quantity(amount, most.format))
-
-    def _bounds(self) -> Mapping[str, int]:
-        """What is allowed, by bound."""
-        limit = self.limit
-        found = {_PLACEHOLDERS: limit.placeholders} if limit.placeholders is not None else {}
-        if limit.devices is not None:
-            found[_DEVICES] = limit.devices
-        return found | {name: most.nano for name, most in limit.capacity.items()}
-
-    def _exceeded(self, usage: Usage, more: int) -> list[str]:
-        """Bounds that are exceeded, with `more` placeholders that count `usage`."""
-        total = self._all
-        further = {
-            _PLACEHOLDERS: more,
-            _DEVICES: sum(each not in total.held for each in usage.held) + usage.asked,
-            **usage.capacity,
-        }
-        return [bound for bound, most in self._bounds().items() if total.amount(bound) + further.get(bound, 0) > most]
-
-
-def _adds(usage: Usage, bound: str) -> bool:
-    if bound == _PLACEHOLDERS:
-        return True
-    return bool(usage.held or usage.asked) if bound == _DEVICES else usage.capacity.get(bound, 0) > 0
+        noun = {PLACEHOLDERS: "placeholders", DEVICES: "devices"}.get(bound, bound)
+        return f"by the {self.limit}; other hubs have {noun} ({', '.join(named)}{further})"
 
 
 def claim_of_extended_resources(pod: Pod, view: View) -> ResourceClaim:
@@ -384,16 +341,3 @@ def _alternatives(claim: ResourceClaim) -> Iterable[tuple[str, RequestAlternativ
     for request in claim.requests:
         for each in request.alternatives:
             yield f"{request.name}/{each.name}" if request.first_available else request.name, each
-
-
-def _sum(usages: Iterable[Usage]) -> Usage:
-    total = Usage()
-    for each in usages:
-        total = total.plus(each)
-    return total
-
-
-def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
-    if not one or not other:
-        return one or other or _NOTHING
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other}}

@@ -120,17 +120,24 @@ def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[t
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A placeholder that may be above a limit.
+    """A placeholder that counts for limits.
 
     Attributes
     ----------
-    placeholder
-        None for one of another hub, which that hub's service ends.
+    shape
+        Id of its shape; None for one of another hub, which that hub's service ends.
     """
 
     pod: Pod
-    hub: str = OWN
-    placeholder: Placeholder | None = None
+    shape: str | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey.of(self.pod)
+
+    def counts_for(self, limit: Limit) -> bool:
+        """Whether it counts for a limit."""
+        return limit.all_hubs if self.shape is None else limit.applies_to(self.shape)
 
     def order(self, now: datetime) -> tuple[bool, tuple[int, ...], str]:
         """Sorting key, the first to go first; the same in the services of all hubs.
@@ -173,9 +180,9 @@ class _Targets:
         if self._totals:
             for each in view.placeholders.values():
                 if each.key not in self._exempt and each.key not in ending:
-                    self._count(each.pod, each.shape)
-        for pod in self._others:
-            self._count_other(pod)
+                    self._count(_Counted(each.pod, each.shape))
+        for each in self._others:
+            self._count(each)
 
     def found(self) -> LimitedTargets:
         going = self._decide_surplus()
@@ -192,10 +199,10 @@ class _Targets:
                 denials[shape] = Denial(shape, cause, wanted.min, allowed, because)
         return LimitedTargets(replicas, denials, self._capacity_since, frozenset(self._surplus), self._remaining)
 
-    def _count(self, pod: Pod, shape: str) -> None:
+    def _count(self, each: _Counted, sign: int = 1) -> None:
         for total in self._totals:
-            if total.limit.applies_to(shape):
-                total.add(self._usage.of_placeholder(total.limit, pod, self._policy.shapes.get(shape)))
+            if each.counts_for(total.limit):
+                total.add(self._usage_of(total.limit, each), OWN if each.shape is not None else hub_of(each.pod), sign)
 
     def _count_unavailable(self) -> None:
         """Count placeholders that use capacity which new ones could have, but are no reason to end another one."""
@@ -203,37 +210,32 @@ class _Targets:
             for key in self._ending:
                 placeholder = self._view.placeholders.get(key)
                 if placeholder is not None and key not in self._exempt:
-                    self._count(placeholder.pod, placeholder.shape)
+                    self._count(_Counted(placeholder.pod, placeholder.shape))
             # Their devices are free soon, but not yet. On lost nodes they stay for ever.
             for pod in self._view.terminating_soon:
                 if not pod.is_finished:
-                    self._count(pod, pod.labels.get(names.SHAPE, ""))
-        for pod in self._others_on_top:
-            self._count_other(pod)
+                    self._count(_Counted(pod, pod.labels.get(names.SHAPE, "")))
+        for each in self._others_on_top:
+            self._count(each)
 
-    def _of_others(self) -> tuple[list[Pod], list[Pod]]:
+    def _of_others(self) -> tuple[list[_Counted], list[_Counted]]:
         """Placeholders of other hubs; and those that terminate, or may stand for pending servers, apart."""
         if not any(total.limit.all_hubs for total in self._totals):
             return [], []
         servers = self._view.pending_servers_of_all_hubs()
-        found: list[Pod] = []
-        on_top: list[Pod] = []
+        found: list[_Counted] = []
+        on_top: list[_Counted] = []
         for pod in self._view.other_placeholders:
             shape = pod.labels.get(names.SHAPE, "")
             if pod.is_deleted:
                 if self._view.has_kubelet(pod):
-                    on_top.append(pod)
+                    on_top.append(_Counted(pod))
             elif not pod.node_name and servers[shape] > 0:
                 servers[shape] -= 1
-                on_top.append(pod)
+                on_top.append(_Counted(pod))
             else:
-                found.append(pod)
+                found.append(_Counted(pod))
         return found, on_top
-
-    def _count_other(self, pod: Pod) -> None:
-        for total in self._totals:
-            if total.limit.all_hubs:
-                total.add(self._usage.of_placeholder(total.limit, pod, None), hub_of(pod))
 
     def _decide_surplus(self) -> Counter[str]:
         """How many placeholders of each shape are above a limit; warm ones and old ones stay longest."""
@@ -243,33 +245,30 @@ class _Targets:
         # If users of a shape need a node, its placeholders stay: they ask for these users' nodes.
         free = [each for shape, there in self._free.items() if not self._needing.get(shape) for each in there]
         free.sort(key=lambda each: (each.key in self._warm, newest_first(each)))
-        own = [_Counted(each.pod, placeholder=each) for each in free]
-        others = [_Counted(pod, hub_of(pod)) for pod in self._others if not self._is_bound(pod)]
+        own = [_Counted(each.pod, each.shape) for each in free]
+        others = [each for each in self._others if not self._is_bound(each.pod)]
         of_all_hubs = sorted((*own, *others), key=lambda each: each.order(self._view.now))
         gone: set[ObjectKey] = set()
         for total in sorted(self._totals, key=lambda each: each.limit.all_hubs):
             for each in of_all_hubs if total.limit.all_hubs else own:
                 if not total.is_exceeded():
                     break
-                shape = each.placeholder.shape if each.placeholder is not None else ""
-                if ObjectKey.of(each.pod) in gone or not total.limit.applies_to(shape):
+                if each.key in gone or not each.counts_for(total.limit):
                     continue
-                bound = total.bound_helped_by(self._usage_of(total.limit, each))
+                bound = total.exceeded_bound(self._usage_of(total.limit, each), with_it=False)
                 if bound is None:
                     continue
-                gone.add(ObjectKey.of(each.pod))
-                if each.placeholder is not None:
-                    going[shape] += 1
+                gone.add(each.key)
+                if each.shape is not None:
+                    going[each.shape] += 1
                     if total.limit.all_hubs:
-                        self._surplus.add(each.placeholder.key)
-                    self._because.setdefault(shape, (DenialCause.LIMIT, total.because(bound)))
-                for other in self._totals:
-                    if other.limit.all_hubs or (each.placeholder is not None and other.limit.applies_to(shape)):
-                        other.remove(self._usage_of(other.limit, each), each.hub)
+                        self._surplus.add(each.key)
+                    self._because.setdefault(each.shape, (DenialCause.LIMIT, total.because(bound)))
+                self._count(each, -1)
         # Until their services have ended them, they use their capacity.
         for each in others:
-            if ObjectKey.of(each.pod) in gone:
-                self._count_other(each.pod)
+            if each.key in gone:
+                self._count(each)
         return going
 
     def _is_bound(self, pod: Pod) -> bool:
@@ -278,7 +277,7 @@ class _Targets:
         return any(reservation_of(each) is not None for each in claims)
 
     def _usage_of(self, limit: Limit, each: _Counted) -> Usage:
-        shape = self._policy.shapes.get(each.placeholder.shape) if each.placeholder is not None else None
+        shape = self._policy.shapes.get(each.shape) if each.shape is not None else None
         return self._usage.of_placeholder(limit, each.pod, shape)
 
     def _grant(self, going: Counter[str]) -> Counter[str]:
@@ -310,7 +309,7 @@ class _Targets:
         for total in self._totals:
             limit = total.limit
             if limit.applies_to(shape):
-                bound = total.exhausted_bound(self._usage.of_shape(limit, self._policy.shapes[shape]))
+                bound = total.exceeded_bound(self._usage.of_shape(limit, self._policy.shapes[shape]), with_it=True)
                 if bound is not None:
                     return DenialCause.LIMIT, total.because(bound)
         shortage = self._remaining.shortage(shape) if self._remaining is not None else ""

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice, profile_of
 
-__all__ = ["Limit", "counted", "resolved_limits"]
+__all__ = ["DEVICES", "PLACEHOLDERS", "Limit", "counted", "resolved_limits"]
+
+#: Names of the bounds that are not about capacities.
+PLACEHOLDERS: Final = "*"
+DEVICES: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,13 @@ class Limit:
     def counts_devices(self) -> bool:
         """Whether it limits devices or capacities, and not only placeholders."""
         return self.devices is not None or bool(self.capacity)
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """The most that is allowed, by bound; of capacities in nano-units."""
+        numbers = {PLACEHOLDERS: self.placeholders, DEVICES: self.devices}
+        found = {bound: most for bound, most in numbers.items() if most is not None}
+        return found | {name: most.nano for name, most in self.capacity.items()}
 
     def __str__(self) -> str:
         parts = []
