@@ -6,8 +6,11 @@ class that it may get at most.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 from dra_spawner import names
@@ -17,7 +20,7 @@ from dra_spawner.dra.model.claims import AllocationMode, DeviceClass, RequestAlt
 from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
 
-__all__ = ["Amounts", "Quota", "claim_amounts", "most_of", "pod_amounts", "quota_of", "summed", "without_requests"]
+__all__ = ["Quota", "claim_amounts", "pod_amounts", "quota_of", "without_requests"]
 
 #: Amounts of a quota's resources, in nano-units.
 Amounts = Mapping[str, int]
@@ -112,9 +115,9 @@ def quota_of(obj: JsonObject, priority_class: str, *, has_servers: bool = True) 
     )
 
 
-def pod_amounts(requests: Mapping[str, Quantity]) -> dict[str, int]:
+def pod_amounts(requests: Mapping[str, Quantity]) -> Counter[str]:
     """What a pod with these requests counts."""
-    found = {"pods": NANO_PER_UNIT, "count/pods": NANO_PER_UNIT}
+    found = Counter({"pods": NANO_PER_UNIT, "count/pods": NANO_PER_UNIT})
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith(_HUGE_PAGES):
             found[name] = amount.nano
@@ -125,7 +128,7 @@ def pod_amounts(requests: Mapping[str, Quantity]) -> dict[str, int]:
 
 def claim_amounts(
     claims: Iterable[ResourceClaim], classes: Mapping[str, DeviceClass], *, from_templates: bool = False
-) -> dict[str, int]:
+) -> Counter[str]:
     """What these claims count.
 
     Parameters
@@ -135,54 +138,29 @@ def claim_amounts(
     from_templates
         Whether each has a template of its own, as with users' servers.
     """
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for claim in claims:
-        _add(found, _CLAIMS, NANO_PER_UNIT)
-        if from_templates:
-            _add(found, _TEMPLATES, NANO_PER_UNIT)
+        found[_CLAIMS] += NANO_PER_UNIT
+        found[_TEMPLATES] += NANO_PER_UNIT * from_templates
         for request in claim.requests:
-            most: dict[str, int] = {}
-            for each in request.alternatives:
-                name = each.device_class_name
-                most[name] = max(most.get(name, 0), _count(each) * NANO_PER_UNIT)
-            for name, amount in most.items():
-                _add(found, f"{name}.deviceclass.{names.RESOURCE_GROUP}/devices", amount)
-                _add(found, f"{_REQUESTS}{IMPLICIT_PREFIX}{name}", amount)
+            counts = (Counter({each.device_class_name: _count(each)}) for each in request.alternatives)
+            for name, most in reduce(or_, counts, Counter[str]()).items():
+                amount = most * NANO_PER_UNIT
+                found[f"{name}.deviceclass.{names.RESOURCE_GROUP}/devices"] += amount
+                found[f"{_REQUESTS}{IMPLICIT_PREFIX}{name}"] += amount
                 resource = classes[name].extended_resource_name if name in classes else None
                 if resource:
-                    _add(found, f"{_REQUESTS}{resource}", amount)
-    return found
+                    found[f"{_REQUESTS}{resource}"] += amount
+    return +found
 
 
-def without_requests(amounts: Amounts) -> Amounts:
+def without_requests(amounts: Counter[str]) -> Counter[str]:
     """The amounts without requests for resources, where the pod counts these itself."""
-    return {name: amount for name, amount in amounts.items() if not name.startswith(_REQUESTS)}
-
-
-def summed(amounts: Iterable[Amounts]) -> dict[str, int]:
-    """The amounts together."""
-    found: dict[str, int] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            _add(found, name, amount)
-    return found
-
-
-def most_of(amounts: Iterable[Amounts]) -> dict[str, int]:
-    """Of each resource the largest amount."""
-    found: dict[str, int] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            found[name] = max(found.get(name, 0), amount)
-    return found
+    return Counter({name: amount for name, amount in amounts.items() if not name.startswith(_REQUESTS)})
 
 
 def _count(wanted: RequestAlternative) -> int:
     return MAX_DEVICES_PER_CLAIM if wanted.allocation_mode == AllocationMode.ALL else wanted.count
-
-
-def _add(found: dict[str, int], name: str, amount: int) -> None:
-    found[name] = found.get(name, 0) + amount
 
 
 def _rules(spec: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -181,8 +181,8 @@ class _Targets:
             for each in view.placeholders.values():
                 if each.key not in self._exempt and each.key not in ending:
                     self._count(_Counted(each.pod, each.shape))
-        for each in self._others:
-            self._count(each)
+        for other in self._others:
+            self._count(other)
 
     def found(self) -> LimitedTargets:
         going = self._decide_surplus()

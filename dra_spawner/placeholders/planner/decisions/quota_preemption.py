@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from dra_spawner import names
@@ -19,15 +21,7 @@ from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
 from dra_spawner.placeholders.planner.amounts.limit_usage import claim_of_extended_resources
 from dra_spawner.placeholders.planner.amounts.planner_state import EndedPlaceholder
-from dra_spawner.placeholders.planner.cluster.quotas import (
-    Amounts,
-    Quota,
-    claim_amounts,
-    most_of,
-    pod_amounts,
-    summed,
-    without_requests,
-)
+from dra_spawner.placeholders.planner.cluster.quotas import Quota, claim_amounts, pod_amounts, without_requests
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age, newest_first
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
@@ -66,7 +60,7 @@ class _UnservedServer:
 
     pod: ObjectKey
     since: timedelta
-    amounts: list[Amounts]
+    amounts: list[Counter[str]]
     what: str
 
 
@@ -79,18 +73,18 @@ class _QuotaNeeds:
         self._pending = {shape for pod in view.pending_users if (shape := view.shape_of(pod)) in policy.shapes}
         self._memo = view.index.of_devices
         self._memo.classes_are(view.snapshot.classes)
-        self._amounts: dict[tuple[str, bool, bool, bool], list[Amounts]] = {}
-        self._for_servers: dict[str, list[Amounts]] = {}
+        self._amounts: dict[tuple[str, bool, bool, bool], list[Counter[str]]] = {}
+        self._for_servers: dict[str, list[Counter[str]]] = {}
 
-    def of_placeholder(self, shape: str) -> list[Amounts]:
+    def of_placeholder(self, shape: str) -> list[Counter[str]]:
         """Of a placeholder and its claims."""
         return self._of(self._shapes[shape], for_server=False)
 
-    def of_pod(self, shape: str) -> list[Amounts]:
+    def of_pod(self, shape: str) -> list[Counter[str]]:
         """Of a placeholder whose claims a server has."""
         return self._of(self._shapes[shape], for_server=False, with_claims=False)
 
-    def of_server(self, shape: str) -> list[Amounts]:
+    def of_server(self, shape: str) -> list[Counter[str]]:
         """Of a server with claims of its own."""
         return self._of(self._shapes[shape], for_server=True)
 
@@ -106,8 +100,10 @@ class _QuotaNeeds:
                 claims = self._of(shape, for_server=True, with_pod=False)
                 yield _UnservedServer(key, age(pod.created, view.now), claims, f"the claims of {key}")
 
-    def _of(self, shape: Shape, *, for_server: bool, with_pod: bool = True, with_claims: bool = True) -> list[Amounts]:
-        def of_quota(quota: Quota) -> Amounts:
+    def _of(
+        self, shape: Shape, *, for_server: bool, with_pod: bool = True, with_claims: bool = True
+    ) -> list[Counter[str]]:
+        def of_quota(quota: Quota) -> Counter[str]:
             rules = (quota.for_placeholders, quota.for_servers, quota.for_claims, quota.best_effort)
             return self._memo.of(
                 ("quota", shape.id, for_server, with_pod, with_claims, *rules),
@@ -121,14 +117,14 @@ class _QuotaNeeds:
             self._amounts[key] = [of_quota(each) for each in self._view.quotas]
         return self._amounts[key]
 
-    def left_for_servers(self, shape: str) -> list[Amounts]:
+    def left_for_servers(self, shape: str) -> list[Counter[str]]:
         """What placeholders of a shape leave: one more server of the shape, and one of each shape with pending servers.
 
         A server exists beside its placeholder during a handover.
         """
         if shape not in self._for_servers:
             servers = [self.of_server(each) for each in {*self._pending, shape}]
-            self._for_servers[shape] = [summed(amounts) for amounts in zip(*servers, strict=True)]
+            self._for_servers[shape] = [sum(amounts, Counter()) for amounts in zip(*servers, strict=True)]
         return self._for_servers[shape]
 
 
@@ -146,7 +142,7 @@ class RemainingQuotas:
         self._quotas = list(view.quotas)
         self._present = {each.shape for each in view.placeholders.values() if each.shape in policy.shapes}
         unserved = [each.amounts for each in self._needs.of_unserved()]
-        self._unserved = [summed(each[index] for each in unserved) for index in range(len(self._quotas))]
+        self._unserved = [sum((each[index] for each in unserved), Counter()) for index in range(len(self._quotas))]
         young = [each.pod for each in view.placeholders.values() if age(each.pod.created, view.now) < _UNCOUNTED]
         for pod in (*young, *view.users_younger_than(_UNCOUNTED)):
             self._note_uncounted(pod)
@@ -157,7 +153,7 @@ class RemainingQuotas:
             kept = self._unserved[index]
             if not for_pending_pod:
                 left_by = (self._needs.left_for_servers(each)[index] for each in {*self._present, shape})
-                kept = most_of((*left_by, kept))
+                kept = reduce(or_, left_by, kept)  # the most of each resource
             found = quota.shortage(self._needs.of_placeholder(shape)[index], kept=kept)
             if found:
                 return found if for_pending_pod else f"{found}, which leaves capacity for users' servers"
@@ -174,29 +170,29 @@ class RemainingQuotas:
             is_placeholder = ObjectKey.of(pod) in self._view.placeholders
             self._use(self._needs.of_placeholder(shape) if is_placeholder else self._needs.of_server(shape))
 
-    def _use(self, amounts: list[Amounts]) -> None:
+    def _use(self, amounts: list[Counter[str]]) -> None:
         self._quotas = [quota.without(used) for quota, used in zip(self._quotas, amounts, strict=True)]
 
 
 def needed_amounts(
     shape: Shape, view: View, quota: Quota, *, for_server: bool, with_pod: bool = True, with_claims: bool = True
-) -> Amounts:
+) -> Counter[str]:
     """What a placeholder or a server of a shape counts for a quota: its pod, its claims, or both.
 
     Of a server's claims alone, their templates exist already.
     """
-    parts: list[Amounts] = []
+    found = Counter[str]()
     requests = requests_of(shape)
     if with_pod and (quota.for_servers if for_server else quota.for_placeholders) and quota.counts_pods(requests):
-        parts.append(pod_amounts(requests))
+        found += pod_amounts(requests)
     if with_claims and quota.for_claims and (quota.for_servers or not for_server):
         classes = view.snapshot.classes
         pod, claims = simulated_placeholder(shape, _NAMESPACE)
-        parts.append(claim_amounts([each.claim for each in claims], classes, from_templates=for_server and with_pod))
+        found += claim_amounts([each.claim for each in claims], classes, from_templates=for_server and with_pod)
         generated = claim_of_extended_resources(pod, view)
         if generated.requests:
-            parts.append(without_requests(claim_amounts([generated], classes)))
-    return summed(parts)
+            found += without_requests(claim_amounts([generated], classes))
+    return found
 
 
 def _lacks_claims(view: View, pod: Pod) -> bool:
@@ -300,7 +296,7 @@ class _QuotaPreemption:
         ]
         self.victims: list[DeletePlaceholder] = []
 
-    def add(self, amounts: Sequence[Amounts], sign: int = 1) -> None:
+    def add(self, amounts: Sequence[Counter[str]], sign: int = 1) -> None:
         """Count these amounts as left, or as used if `sign` is -1."""
         for left, of_quota in zip(self._left, amounts, strict=True):
             for resource in left:
@@ -330,7 +326,7 @@ class _QuotaPreemption:
             for resource in left:
                 self._preempt({_ALWAYS: (_Wanted(index, resource, 0),)}, "is exceeded")
 
-    def _wanted(self, amounts: Sequence[Amounts]) -> tuple[_Wanted, ...]:
+    def _wanted(self, amounts: Sequence[Counter[str]]) -> tuple[_Wanted, ...]:
         return tuple(
             _Wanted(index, resource, amount)
             for index, of_quota in enumerate(amounts)
