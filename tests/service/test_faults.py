@@ -187,7 +187,7 @@ def owned(service: Replica) -> bool:
     begin_round(service)
     view = service.controller.view()
     named = {key for each in view.placeholders.values() for key in each.claims}
-    return {tracked.key for tracked in view.warm_claims()} == named
+    return {tracked.key for tracked in view.warm_claims} == named
 
 
 @pytest.mark.promise("A reservation outlives the leader that made it.")

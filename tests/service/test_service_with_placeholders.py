@@ -166,7 +166,7 @@ async def test_a_new_replica_without_a_hub_leaves_placeholders_alone(embedded_cl
     # The first may have ended before the claim was its placeholder's.
     async with replica(cluster, orphan_seconds=1.0) as service:
         await service.until(lambda: not service.placeholders(), "without the setting, placeholders are deleted")
-        await service.until(lambda: not list(service.controller.view().warm_claims()), "their claims are deleted")
+        await service.until(lambda: not list(service.controller.view().warm_claims), "their claims are deleted")
 
 
 async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest) -> None:

@@ -12,7 +12,8 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.dra.allocation.reasons import RefusalKind
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.placeholders.planner.cluster.view import View, is_labelled, is_open
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled, is_open
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label

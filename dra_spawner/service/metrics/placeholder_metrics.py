@@ -117,7 +117,7 @@ class _Collector(Collector):
 def _claims(view: View) -> Metric:
     numbers: Counter[str] = Counter()
     with_placeholder = {key for placeholder in view.placeholders.values() for key in placeholder.claims}
-    for tracked in view.warm_claims():
+    for tracked in view.warm_claims:
         if tracked.key not in with_placeholder:
             numbers["in_use"] += 1
         elif reservation_of(tracked) is not None:

@@ -281,7 +281,7 @@ class Chaos:
         assert view.terminating == [], "failed placeholders are deleted"
         kept = {claim for each in view.placeholders.values() for claim in each.claims}
         had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
-        for tracked in view.warm_claims():
+        for tracked in view.warm_claims:
             assert tracked.key in kept or tuple(tracked.key) in had, f"orphan {tracked.key}"
         assert view.placeholders_of_shape.keys() <= world.policy.shapes.keys(), "none is outdated"
         for shape, replicas in world.policy.replicas.items():

@@ -10,9 +10,9 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
-from dra_spawner.placeholders.planner.cluster.view import is_labelled
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.examples import example_count

@@ -92,7 +92,7 @@ def test_claims_of_other_namespaces_are_left_alone() -> None:
         ours = placeholder_claims(GPU, "orphan", PlaceholderSettings(namespace=NAMESPACE))[0]
         for claim in (elsewhere, ours):
             world.create(claim)
-        assert {each.key.namespace for each in world.view().warm_claims()} == {NAMESPACE}
+        assert {each.key.namespace for each in world.view().warm_claims} == {NAMESPACE}
         world.run(minutes=3)
         deleted = [(str(each.claim), each.uid) for each in world.actions(DeleteClaim)]
         assert deleted == [(f"{NAMESPACE}/orphan-gpu", "uid-orphan-gpu")]
@@ -324,7 +324,7 @@ def test_placeholders_of_another_hub_in_the_namespace_are_neither_counted_nor_de
     world.schedule()
     view = View(world.snapshot, world.now, namespaces=ours, index=ClusterIndex())
     assert {key.name for key in view.placeholders} == {"of-ours", "of-before"}
-    assert {each.key.name for each in view.warm_claims()} == {"of-ours-gpu", "of-before-gpu"}
+    assert {each.key.name for each in view.warm_claims} == {"of-ours-gpu", "of-before-gpu"}
     assert not view.users_of_node.get("a"), "theirs is no user, either"
     assert NodesBusyness(view).of("a").figure == 0
     (pod,) = [each for each in world.snapshot.nodes["a"].pods if each.name == "of-theirs"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.cluster.view import View, allows, is_labelled, is_ready_for_users, wants_devices
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows, is_labelled, is_ready_for_users
+from dra_spawner.placeholders.planner.cluster.view import View, wants_devices
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod
 

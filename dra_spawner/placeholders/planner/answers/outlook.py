@@ -15,7 +15,8 @@ from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.planner.answers.placement import Placement
-from dra_spawner.placeholders.planner.cluster.view import View, allows, is_labelled, is_open
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows, is_labelled, is_open
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import bare_pod, kind_of, simulated_user
 from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.targets.policy import Policy

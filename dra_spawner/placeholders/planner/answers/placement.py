@@ -12,11 +12,12 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.planner.answers.scale_up_estimate import ScaleUpEstimate, estimate_scale_up
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostponed
-from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, is_labelled
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.placeholders.planner.decisions.preemption import Preemption, find_preemption
 from dra_spawner.placeholders.planner.decisions.prepared_claims import can_go_first, goes_first
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.cluster.view import View, allows
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.readiness import drivers_of
 from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.targets.policy import Policy

@@ -11,8 +11,8 @@ from functools import cached_property
 from types import MappingProxyType
 
 from dra_spawner import names
-from dra_spawner.dra.model.taints import tolerates
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderState, seen_state
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_drained, is_ready_for_users
 from dra_spawner.placeholders.planner.cluster.closed_devices import why_closed
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.cluster.label_times import moment_of
@@ -28,7 +28,6 @@ from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.usage.device_doubts import DeviceDoubts
 
 _FREE = (PlaceholderState.STARTING, PlaceholderState.WARM)
-_NO_PLACE = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,9 @@ class View:
         self.pullers: dict[str, tuple[Pod, ...]] = self.index.pullers.copy()
         """Pods that pull images, by node."""
         self._pending = tuple(self.index.pending.values())
-        self._warm_claims = tuple(claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key))
+        self.warm_claims: tuple[TrackedClaim, ...] = tuple(
+            claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key)
+        )
 
     def knowledge_of(self, kind: Kind) -> Knowledge:
         """What is known of a kind: only what is missing from a known one is gone."""
@@ -350,10 +351,6 @@ class View:
         drained = frozenset(self.drained_nodes())
         return [each for each in self.placeholders_of_shape.get(shape, ()) if each.is_free and each.node not in drained]
 
-    def warm_claims(self) -> tuple[TrackedClaim, ...]:
-        """All warm claims, by their labels and namespace."""
-        return self._warm_claims
-
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
         """Users' servers and placeholders that name a claim, the oldest first."""
         found = self.index.naming.get(claim, ())
@@ -452,36 +449,3 @@ def age(created: str, now: datetime) -> timedelta:
 def wants_devices(pod: Pod) -> bool:
     """Whether a pod asks for devices, for which the scheduler does not preempt."""
     return bool(pod.claims) or any(is_extended_resource(name) for name in pod.requests)
-
-
-def is_labelled(state: NodeState | None, label: str) -> bool:
-    """Whether a node has one of this project's labels."""
-    return state is not None and state.node.labels.get(label) in (names.TRUE, names.ORDERED, names.EMPTYING)
-
-
-def is_drained(state: NodeState | None) -> bool:
-    """Whether a person ordered that a node is drained, so that no new server goes there."""
-    return state is not None and state.node.labels.get(names.DRAINING) == names.ORDERED
-
-
-def is_ready_for_users(state: NodeState | None) -> bool:
-    """Whether a node's label allows users' servers."""
-    return state is not None and names.IMAGES_READY in state.node.labels
-
-
-def is_open(state: NodeState, pod: Pod) -> bool:
-    """Whether a pod may run on a node, apart from free capacity."""
-    node = state.node
-    if node.is_unschedulable or not node.is_ready:
-        return False
-    return allows(state, pod)
-
-
-def allows(state: NodeState, pod: Pod) -> bool:
-    """Whether a pod's constraints allow a node, apart from Kubernetes' taints of nodes with problems."""
-    node = state.node
-    return pod.selects_node(node.name, node.labels) and all(
-        any(tolerates(toleration, taint) for toleration in pod.tolerations)
-        for taint in node.taints
-        if taint.effect in _NO_PLACE and not taint.key.startswith(names.NODE_PREFIX)
-    )

@@ -222,7 +222,7 @@ def _add_consumers(
 
 def _unowned(view: View, policy: Policy) -> Iterator[AddConsumer]:
     """Actions for claims that were handed over and have no owner, so that nothing would delete them."""
-    for tracked in view.warm_claims():
+    for tracked in view.warm_claims:
         if tracked.owner_uids or tracked.is_deleted or tracked.key in view.holder_of:
             continue
         for pod in view.pods_naming(tracked.key):
@@ -252,7 +252,7 @@ def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
     """Deletions of warm claims without a placeholder and without a consumer."""
     if not view.knows(Kind.POD, Kind.RESOURCE_CLAIM):
         return
-    for tracked in view.warm_claims():
+    for tracked in view.warm_claims:
         if view.pods_naming(tracked.key) or tracked.consumers or tracked.is_deleted:
             continue
         reservation = reservation_of(tracked)

@@ -17,18 +17,12 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, LabelPod, delete_placeholder
 from dra_spawner.placeholders.planner.amounts.preemption_backoff import PreemptionBackoff
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows, is_drained
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.cluster_index import FitMemos
 from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.cluster.undecided import surely_fits, why_unknown
-from dra_spawner.placeholders.planner.cluster.view import (
-    Placeholder,
-    View,
-    allows,
-    is_drained,
-    newest_first,
-    wants_devices,
-)
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first, wants_devices
 from dra_spawner.placeholders.planner.round import PendingUser, Round
 from dra_spawner.placeholders.planner.targets.node_conditions import without_label
 from dra_spawner.placeholders.planner.targets.policy import Policy

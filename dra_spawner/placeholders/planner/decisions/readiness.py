@@ -9,7 +9,8 @@ from dra_spawner import names
 from dra_spawner.dra.model.objects import ResourceSlice
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.amounts.planner_state import JudgedReadiness, PlannerState, TrackedLabel
-from dra_spawner.placeholders.planner.cluster.view import View, allows
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import kind_of, pods_by_kind
 from dra_spawner.placeholders.planner.targets.policy import Policy

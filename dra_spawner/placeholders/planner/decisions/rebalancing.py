@@ -20,17 +20,15 @@ from dra_spawner.placeholders.planner.actions import (
     LabelNode,
     delete_placeholder,
 )
-from dra_spawner.placeholders.planner.cluster.busyness import DAEMONS
-from dra_spawner.placeholders.planner.cluster.view import (
-    Placeholder,
-    View,
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import (
     allows,
     is_drained,
     is_labelled,
     is_open,
     is_ready_for_users,
-    newest_first,
 )
+from dra_spawner.placeholders.planner.cluster.busyness import DAEMONS
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first
 from dra_spawner.placeholders.planner.decisions.draining import replacement, tracked_labels, with_written
 from dra_spawner.placeholders.planner.decisions.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.round import Round

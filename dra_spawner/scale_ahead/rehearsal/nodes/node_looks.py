@@ -14,7 +14,8 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.answers.scale_up_estimate import alike_key, complete_nodes
-from dra_spawner.placeholders.planner.cluster.view import View, is_labelled
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.scale_ahead.rehearsal.nodes.seen_nodes import SeenNode
 from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, template_of
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.answers.scale_up_estimate import alike_key
-from dra_spawner.placeholders.planner.cluster.view import View, is_labelled
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
+from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, template_of
 
 __all__ = ["SeenNode", "SeenNodes"]

@@ -54,7 +54,7 @@ async def test_nothing_is_left_behind(prepared: ClusterUnderTest) -> None:
         world.policy = type(world.policy)()
         world.reconciler.wake()
         await world.until(lambda: not world.reconciler.view().placeholders)
-        await world.until(lambda: not list(world.reconciler.view().warm_claims()))
+        await world.until(lambda: not list(world.reconciler.view().warm_claims))
 
 
 async def test_a_new_leader_keeps_existing_placeholders(prepared: ClusterUnderTest) -> None:

@@ -180,7 +180,7 @@ def test_shares_fill_all_devices_that_the_limit_allows() -> None:
     """The next share is expected on its own device, until it is on a device that another share uses."""
     world = limited((SHARE, 20), limits=(Limit("two", devices=2),), cpu="40", gpus=4, memory="40Gi")
     world.run(minutes=4)
-    held = {each.id for claim in world.view().warm_claims() for each in claim.claim.status.devices or ()}
+    held = {each.id for claim in world.view().warm_claims for each in claim.claim.status.devices or ()}
     assert len(held) == 2
     assert world.number(SHARE) >= 5, "the first device is full"
 
