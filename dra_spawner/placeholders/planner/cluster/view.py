@@ -210,9 +210,7 @@ class View:
         self.pullers: dict[str, tuple[Pod, ...]] = self.index.pullers.copy()
         """Pods that pull images, by node."""
         self._pending = tuple(self.index.pending.values())
-        self.warm_claims: tuple[TrackedClaim, ...] = tuple(
-            claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key)
-        )
+        self.warm_claims = tuple(claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key))
 
     def knowledge_of(self, kind: Kind) -> Knowledge:
         """What is known of a kind: only what is missing from a known one is gone."""
