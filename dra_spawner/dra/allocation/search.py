@@ -413,7 +413,7 @@ class Search:
                 return None
             share = alternative.share(device.description)
             if is_shared and isinstance(share, Share):
-                self._add_share(taken, share)
+                taken.add_share(share, self.consumed)
         self.chosen[alternative.claim_index].append(
             ChosenDevice(alternative, candidate, taken.share.consumed if taken.share is not None else None)
         )
@@ -425,8 +425,7 @@ class Search:
         alternative, device = taken.alternative, taken.candidate.device
         if taken.is_recorded:
             self.chosen[alternative.claim_index].pop()
-        if taken.share is not None:
-            self._remove_share(taken, taken.share)
+        taken.remove_share(self.consumed)
         if taken.is_marked:
             holders = self.taken[device.id]
             holders.remove(alternative.claim_index)
@@ -437,21 +436,3 @@ class Search:
             constraint.remove(alternative.request_name, alternative.alternative_name, device)
         if taken.counters_reserved:
             self.counters.release(taken.candidate.pool, device)
-
-    def _add_share(self, taken: TakenDevice, share: Share) -> None:
-        """Count what the share consumes. The entry, even an empty one, also says that the counters are paid."""
-        device = taken.candidate.device.id
-        taken.share = share
-        taken.had_shares = device in self.consumed
-        consumed = self.consumed.setdefault(device, {})
-        for name, amount, _ in share.checks:
-            consumed[name] = consumed.get(name, 0) + amount
-
-    def _remove_share(self, taken: TakenDevice, share: Share) -> None:
-        device = taken.candidate.device.id
-        if not taken.had_shares:
-            del self.consumed[device]
-            return
-        consumed = self.consumed[device]
-        for name, amount, _ in share.checks:
-            consumed[name] -= amount
