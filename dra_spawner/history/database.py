@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final, Self
 
 from sqlalchemy import (
@@ -55,21 +53,21 @@ from dra_spawner.history.schema import (
     node_lead_times,
     settings,
 )
-from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
+from dra_spawner.history.stored_settings import (
+    LAST_SEEN,
+    hash_plain_names,
+    key_of_file,
+    last_seen_of,
+    stored_names,
+)
+from dra_spawner.history.user_names import UserNameMode, UserNames
 
-__all__ = ["DeletedCounts", "HistoryDatabase", "KeyFileError"]
+__all__ = ["DeletedCounts", "HistoryDatabase"]
 
-_KEY: Final = "key"
-_USER_NAMES: Final = "user_names"
-_LAST_SEEN: Final = "last_seen"
 #: Number (arbitrary) of the advisory lock of PostgreSQL under which tables are created or upgraded.
 _UPGRADE_LOCK: Final = 0x6472612D
 _PAGE: Final = 5_000
 _MINUTE: Final = 60 * MICROSECONDS
-
-
-class KeyFileError(Exception):
-    """Raised if the key file cannot be used; the message has the cause."""
 
 
 class DeletedCounts(tuple[int, int]):
@@ -122,16 +120,16 @@ class HistoryDatabase:
             If the file of a SQLite database cannot be created.
         """
         parsed = parsed_url(url) if isinstance(url, str) else url
-        key = _key_of_file(key_file) if key_file else b""
+        key = key_of_file(key_file) if key_file else b""
         engine = engine_of(parsed)
         try:
             with engine.begin() as connection:
                 if engine.dialect.name == "postgresql":
                     connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _UPGRADE_LOCK})
                 migrations.upgrade(connection)
-                names = _names(connection, user_names, key)
+                names = stored_names(connection, user_names, key)
                 if names.is_hashed:
-                    _hash_plain_names(connection, names)
+                    hash_plain_names(connection, names)
         except BaseException:
             engine.dispose()
             raise
@@ -224,7 +222,7 @@ class HistoryDatabase:
 
     def note_seen(self, now: datetime) -> None:
         """Store that the service observes the cluster now: an end that it does not observe is later than this time."""
-        row = {"name": _LAST_SEEN, "value": now.isoformat()}
+        row = {"name": LAST_SEEN, "value": now.isoformat()}
         statement = self._insert(settings).values(row)
         change = statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
         with self._writing() as connection:
@@ -328,7 +326,7 @@ class HistoryDatabase:
     def last_seen(self) -> datetime | None:
         """Time of the last call of `note_seen`; None if there was none."""
         with self._reading() as connection:
-            return _last_seen(connection)
+            return last_seen_of(connection)
 
     def _counts(self, column: Column[Any], begin: datetime, end: datetime) -> list[MinuteCount]:
         minute = (type_coerce(column, BigInteger) // _MINUTE).label("minute")
@@ -394,65 +392,10 @@ def _earliest(present: Column[Any], new: Column[Any]) -> ColumnElement[Any]:
 def _end_absent(connection: Connection, present: frozenset[str]) -> None:
     """End open launches that are not in the cluster: when the service last observed it, or at their last known time."""
     is_open = and_(launches.c.ended.is_(None), launches.c.source == SERVICE)
-    seen = _last_seen(connection)
+    seen = last_seen_of(connection)
     columns = (launches.c.uid, launches.c.asked, launches.c.bound, launches.c.running)
     for uid, *times in connection.execute(select(*columns).where(is_open)).all():
         if uid not in present:
             ended = max(filter(None, (*times, seen)))
             change = {"ended": ended, "end_is_estimate": True}
             connection.execute(update(launches).where(launches.c.uid == uid).values(change))
-
-
-# --- settings ---------------------------------------------------------------------------------------------------------
-
-
-def _last_seen(connection: Connection) -> datetime | None:
-    found = _setting(connection, _LAST_SEEN)
-    return datetime.fromisoformat(found) if found else None
-
-
-def _setting(connection: Connection, name: str) -> str:
-    return connection.scalar(select(settings.c.value).where(settings.c.name == name)) or ""
-
-
-def _set(connection: Connection, name: str, value: str) -> None:
-    connection.execute(delete(settings).where(settings.c.name == name))
-    connection.execute(settings.insert().values(name=name, value=value))
-
-
-def _names(connection: Connection, wanted: UserNameMode | None, key: bytes) -> UserNames:
-    """The stored mode and key of users' names; without a key a random one is created and stored."""
-    before = _setting(connection, _USER_NAMES)
-    mode = wanted or UserNameMode(before or UserNameMode.HASHED)
-    if mode.value != before:
-        _set(connection, _USER_NAMES, mode.value)
-    if not key:
-        kept = _setting(connection, _KEY)
-        key = bytes.fromhex(kept) if kept else secrets.token_bytes(KEY_BYTES)
-        if not kept:
-            _set(connection, _KEY, key.hex())
-    return UserNames(key, mode)
-
-
-def _key_of_file(path: str) -> bytes:
-    try:
-        key = Path(path).read_bytes().strip()
-    except OSError as error:
-        raise KeyFileError(f"the key cannot be read from {path}: {error.strerror}") from None
-    if len(key) < KEY_BYTES:
-        raise KeyFileError(f"the key in {path} has {len(key)} bytes; it needs {KEY_BYTES} random ones or more")
-    return key
-
-
-def _hash_plain_names(connection: Connection, names: UserNames) -> None:
-    """Hash names that were stored in mode `PLAIN`."""
-    connection.execute(delete(decisions).where(~decisions.c.names_are_hashed, decisions.c.mentions != ""))
-    plain = select(launches.c.uid, launches.c.user_name, launches.c.pod).where(~launches.c.user_is_hashed)
-    for uid, user, pod in connection.execute(plain).all():
-        hashed = {
-            "user_is_hashed": True,
-            "user_name": names.hash(user or "") or None,
-            "pod": names.hash(pod or "") or None,
-            "reason": None,
-        }
-        connection.execute(update(launches).where(launches.c.uid == uid).values(hashed))

@@ -15,10 +15,11 @@ from typing import Final
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
 from dra_spawner.history.connecting import HistoryUrlError
-from dra_spawner.history.database import HistoryDatabase, KeyFileError
+from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
 from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, PresentServers, Record, RecordedDecision
 from dra_spawner.history.retention import delete_expired
+from dra_spawner.history.stored_settings import KeyFileError
 
 __all__ = ["RecordOutcome", "Recorder", "RecorderLimits"]
 

@@ -19,11 +19,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history import migrations
 from dra_spawner.history.connecting import HistoryUrlError, engine_of, parsed_url
-from dra_spawner.history.database import HistoryDatabase, KeyFileError
+from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
 from dra_spawner.history.records import LearnedDemand, MinuteCount, PresentServers, WaitCause
 from dra_spawner.history.retention import MAX_DECISION_AGE, delete_expired
 from dra_spawner.history.schema import METADATA
+from dra_spawner.history.stored_settings import KeyFileError
 from dra_spawner.history.user_names import UserNameMode, UserNames
 from tests.all_of_them import all_of_them
 from tests.history.records import START, after, decision, launch, lead_time

@@ -11,9 +11,10 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history.connecting import HistoryUrlError
-from dra_spawner.history.database import HistoryDatabase, KeyFileError
+from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
 from dra_spawner.history.settings import DEFAULT_DIRECTORY, IN_MEMORY, HistorySettings, default_url
+from dra_spawner.history.stored_settings import KeyFileError
 from dra_spawner.history.user_names import UserNameMode
 
 __all__ = ["CommandError", "DatabaseOptions", "opened"]
