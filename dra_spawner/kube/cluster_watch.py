@@ -15,15 +15,9 @@ from typing import Final, NoReturn, Self
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.kube.informers import (
-    Informer,
-    InformerSettings,
-    InformerState,
-    InformerStatus,
-    Resource,
-    wait_informers_ended,
-)
+from dra_spawner.kube.informers import Informer, InformerSettings, InformerState, InformerStatus, wait_informers_ended
 from dra_spawner.kube.observed import ObservedObject, share_strings, without_parameters
+from dra_spawner.kube.resource import Resource
 from dra_spawner.names import RESOURCE_API, TAINT_RULE_APIS
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject, Kind, Knowledge, decode

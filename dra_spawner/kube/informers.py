@@ -21,8 +21,9 @@ from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.answer_checks import AnswerChecks, WrongAnswer
-from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType
 from dra_spawner.kube.client.discovery import is_absent, served_version
+from dra_spawner.kube.resource import Resource
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
 
@@ -33,7 +34,6 @@ __all__ = [
     "InformerState",
     "InformerStatus",
     "Receiver",
-    "Resource",
     "wait_informers_ended",
 ]
 
@@ -45,34 +45,6 @@ _OBJECTS_A_TURN: Final = 20
 """Objects of a list that are taken in before the event loop gets a turn."""
 _SHORT_WATCH_SECONDS: Final = 1.0
 """A watch that ends sooner, without an event, counts as a failure; the next one must last so long to count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """A collection of the API, in all namespaces, or one object of it."""
-
-    kind: str
-    group_version: str
-    """As in ``apiVersion``."""
-    plural: str
-    namespace: str = ""
-    name: str = ""
-    """Only the object of this name, which is to be in `namespace`."""
-
-    @property
-    def path(self) -> str:
-        return resource_path(self.group_version, self.plural, self.namespace or None)
-
-    @property
-    def field_selector(self) -> str:
-        return f"metadata.name={self.name}" if self.name else ""
-
-    @property
-    def group(self) -> str:
-        return self.group_version.rpartition("/")[0]
-
-    def __str__(self) -> str:
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 class Receiver(Protocol):
@@ -400,7 +372,7 @@ class Informer:
             return self._delay()
         if error.status == 404 and await self._is_absent():
             return self._note_absence()
-        problem = _missing_rule(self.resource, error) if error.status == 403 else str(error)
+        problem = self.resource.missing_rule(error) if error.status == 403 else str(error)
         if error.status == 403 and not self._needs_right and not (self._lists or self._known):
             self._is_forbidden = True
             self._synced.set()
@@ -468,14 +440,6 @@ async def wait_informers_ended(tasks: Collection[asyncio.Task[None]]) -> NoRetur
     task = next(iter(ended))
     cause = None if task.cancelled() else task.exception()
     raise InformerEnded(f"the {task.get_name()} has ended") from cause
-
-
-def _missing_rule(resource: Resource, error: KubernetesError) -> str:
-    """The rule that lets the account list and watch, to be copied into a role."""
-    names = f", resourceNames: [{resource.name}]" if resource.name else ""
-    rule = f'{{apiGroups: ["{resource.group}"], resources: [{resource.plural}]{names}, verbs: [list, watch]}}'
-    role = f"rule {rule} in namespace {resource.namespace}" if resource.namespace else f"ClusterRole rule {rule}"
-    return f"its account lacks the {role} (the API server says: {error.message})"
 
 
 def _identity(obj: JsonObject) -> tuple[ObjectKey, _Version]:

@@ -14,7 +14,8 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.kube.informers import Informer, InformerSettings, Resource
+from dra_spawner.kube.informers import Informer, InformerSettings
+from dra_spawner.kube.resource import Resource
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.local_server import serving
 from tests.polling import eventually

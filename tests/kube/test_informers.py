@@ -13,7 +13,8 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.kube.informers import Informer, InformerEnded, InformerSettings, Resource, wait_informers_ended
+from dra_spawner.kube.informers import Informer, InformerEnded, InformerSettings, wait_informers_ended
+from dra_spawner.kube.resource import Resource
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
 from tests.polling import eventually

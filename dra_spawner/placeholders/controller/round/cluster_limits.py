@@ -15,7 +15,8 @@ from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.informer_task import wait_first_list
-from dra_spawner.kube.informers import Informer, InformerSettings, InformerState, Resource
+from dra_spawner.kube.informers import Informer, InformerSettings, InformerState
+from dra_spawner.kube.resource import Resource
 from dra_spawner.placeholders.planner.cluster.quotas import Quota, quota_of
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.simulator.model.claims import ObjectKey

@@ -13,7 +13,8 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource
 from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.client.versions import is_older
 from dra_spawner.kube.informer_task import InformerTask
-from dra_spawner.kube.informers import Informer, InformerSettings, Resource
+from dra_spawner.kube.informers import Informer, InformerSettings
+from dra_spawner.kube.resource import Resource
 from dra_spawner.placeholders.planner.targets.overrides import Overrides, overrides_data, read_overrides
 from dra_spawner.simulator.model.claims import ObjectKey
 

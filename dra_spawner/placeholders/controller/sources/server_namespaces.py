@@ -17,7 +17,8 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.informer_task import InformerTask, wait_first_list
-from dra_spawner.kube.informers import Informer, InformerSettings, Resource
+from dra_spawner.kube.informers import Informer, InformerSettings
+from dra_spawner.kube.resource import Resource
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
 from dra_spawner.simulator.model.claims import ObjectKey

@@ -10,7 +10,8 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.informer_task import InformerTask
-from dra_spawner.kube.informers import Informer, InformerSettings, InformerStatus, Resource
+from dra_spawner.kube.informers import Informer, InformerSettings, InformerStatus
+from dra_spawner.kube.resource import Resource
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.simulator.model.claims import ObjectKey
 
