@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -40,7 +39,7 @@ from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.leader_label import LeaderLabel
-from dra_spawner.service.listening import interface_of, log_request
+from dra_spawner.service.listening import interface_of, join_logs, log_request
 from dra_spawner.service.metrics.calendar_metrics import register_calendars
 from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
@@ -53,7 +52,7 @@ from dra_spawner.service.traits.demand_traits import DemandTraits
 from dra_spawner.service.traits.history_traits import HistoryTraits
 from dra_spawner.service.traits.hub_traits import HubTraits
 from dra_spawner.service.traits.limit_traits import LimitTraits
-from dra_spawner.service.traits.node_kind_settings import max_nodes_by_kind, read_node_kinds
+from dra_spawner.service.traits.node_kind_settings import read_node_kinds
 from dra_spawner.service.traits.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.traits.unknown_settings import unknown_settings
 from dra_spawner.service.wait_learning import WaitLearning
@@ -256,7 +255,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         if self.generate_config:
             print(self.generate_config_file())  # noqa: T201 (the output of the command)
             return
-        self._join_logs()
+        join_logs(self.log)
         self.exit(asyncio.run(self.run()))
 
     async def run(self) -> int:
@@ -364,10 +363,9 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         return ClusterWatch(api)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> ScaleAheadController:
-        max_nodes = max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label)
-        settings = replace(self.controller_settings(), max_nodes=max_nodes, has_autoscaler=self.autoscaler)
+        settings, scale_ahead = self.controller_settings(), self.new_scale_ahead()
         return ScaleAheadController(
-            api, watch, decisions, settings, scale_ahead=self.new_scale_ahead(), times=self.reconciler_times()
+            api, watch, decisions, settings, scale_ahead=scale_ahead, times=self.reconciler_times()
         )
 
     def reconciler_times(self) -> ReconcilerTimes:
@@ -413,18 +411,6 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         server.add_sockets(sockets or bind_sockets(parts.port, address))
         self.log.info("Listening: address=%s port=%s prefix=%s", address or "all", parts.port, self.prefix)
         return server
-
-    def _join_logs(self) -> None:
-        """Send the log of libraries and of our own modules to the log of this application."""
-        for name in ("dra_spawner", "tornado", "kubernetes_asyncio", "asyncio"):
-            logger = logging.getLogger(name)
-            logger.propagate = True
-            logger.parent = self.log
-        logging.getLogger("dra_spawner").setLevel(self.log.level)
-        # It logs malformed requests with their headers, which may hold cookies or a token.
-        logging.getLogger("tornado.general").setLevel(logging.WARNING)
-        # It warns of optional files that are missing.
-        logging.getLogger("kubernetes_asyncio.config").setLevel(logging.ERROR)
 
 
 async def _freeze_garbage_collection(watch: ClusterWatch) -> None:

@@ -1,4 +1,4 @@
-"""The interface to listen on, and the log of requests."""
+"""The interface to listen on, and the logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tornado.log import access_log
 
-__all__ = ["interface_of", "log_request"]
+__all__ = ["interface_of", "join_logs", "log_request"]
 
 
 def interface_of(host: str) -> str:
@@ -19,6 +19,19 @@ def interface_of(host: str) -> str:
         return str(ipaddress.ip_address(host))
     except ValueError:
         return ""
+
+
+def join_logs(parent: logging.Logger) -> None:
+    """Send the log of libraries and of our own modules to the log of the application."""
+    for name in ("dra_spawner", "tornado", "kubernetes_asyncio", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.propagate = True
+        logger.parent = parent
+    logging.getLogger("dra_spawner").setLevel(parent.level)
+    # It logs malformed requests with their headers, which may hold cookies or a token.
+    logging.getLogger("tornado.general").setLevel(logging.WARNING)
+    # It warns of optional files that are missing.
+    logging.getLogger("kubernetes_asyncio.config").setLevel(logging.ERROR)
 
 
 def log_request(handler: Any) -> None:

@@ -95,8 +95,8 @@ class WarmPlaceholders(Faulty):
         replicas = ReplicaRange(number, most or number + 20)
         async with at_work(self.cluster, (shape, replicas), kubeconfig=kubeconfig) as world:
             self.world = world
-            world.reservations.lasting = timedelta(seconds=reservation_seconds)
-            world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
+            grace = Grace(orphan=timedelta(seconds=3), reservation=timedelta(seconds=reservation_seconds))
+            world.policy = replace(world.policy, grace=grace)
             self.service.answer = self._answer
             await world.until(lambda: len(world.warm(shape)) == number)
             yield world

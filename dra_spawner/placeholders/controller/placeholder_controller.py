@@ -99,13 +99,7 @@ class PlaceholderController:
         self.node_lead_times = NodeLeadTimes(
             watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
         )
-        self.node_ceilings = NodeCeilings(
-            watch,
-            settings.policy.readiness.kind_label,
-            settings.max_nodes,
-            has_autoscaler=settings.has_autoscaler,
-            now=self.now,
-        )
+        self.node_ceilings = NodeCeilings(watch, settings, now=self.now)
         self.sessions = SessionRecords(self.now)
         self._api = api
         self._decisions = decisions
@@ -256,7 +250,7 @@ class PlaceholderController:
             on_denial=self.counts.note_denial,
         )
         self._reconciler = reconciler
-        self._reservations = Reservations(reconciler, self.settings.reservation)
+        self._reservations = Reservations(reconciler)
         try:
             async with self._tasks as tasks:
                 tasks.begin("events", events.run)

@@ -14,6 +14,7 @@ from dra_spawner.placeholders.planner.targets.placeholder_objects import Placeho
 from dra_spawner.placeholders.planner.targets.policy import Budget, Grace, Policy, Readiness, Renewal
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.service.traits.node_kind_settings import max_nodes_by_kind, read_node_kinds
 
 __all__ = ["PlaceholderTraits"]
 
@@ -21,7 +22,7 @@ _LONGEST_LABEL: Final = 63
 
 
 class PlaceholderTraits(HasTraits):
-    """Mixed into the application, which has `namespace` and `max_staleness_seconds`."""
+    """Mixed into the application, which has `namespace`, `lease_name`, `max_staleness_seconds`, and `DemandTraits`."""
 
     placeholders = Dict(
         help="""
@@ -247,4 +248,6 @@ class PlaceholderTraits(HasTraits):
             user_namespaces=self.user_namespaces,
             shapes_config_map=self.shapes_config_map,
             settings_config_map=self.settings_config_map,
+            max_nodes=max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label),
+            has_autoscaler=self.autoscaler,
         )

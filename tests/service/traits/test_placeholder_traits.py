@@ -83,15 +83,18 @@ def test_settings_reach_the_layers_below() -> None:
         placeholder_image_pull_secrets=["registry"],
         placeholder_priority_class="low",
         user_namespaces=True,
+        node_kinds=[{"name": "a100", "slots": 8, "lead_minutes": 9, "max_nodes": 60}],
+        autoscaler=True,
     )
     found = service.controller_settings()
+    assert (found.max_nodes, found.has_autoscaler) == ({"a100": 60}, True)
     assert (found.hub_namespace, found.replicas) == ("hub", {"a": ReplicaRange(1, 2)})
     # Servers may be in any namespace; placeholders and image pullers are where users create nothing.
     assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")), "dra-spawner")
-    assert found.reservation == timedelta(seconds=20)
     budget, grace = found.policy.budget, found.policy.grace
     assert (budget.per_second, budget.burst, budget.per_node) == (0.5, 3, 1)
     assert (grace.new_node, grace.freed_node) == (timedelta(minutes=1), timedelta(minutes=1))
+    assert grace.reservation == timedelta(seconds=20)
     assert found.policy.stale_after == timedelta(seconds=90)
     assert found.policy.readiness.images == {"example.com/a:1"}
     placeholders = found.placeholders

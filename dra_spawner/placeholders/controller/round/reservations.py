@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from dra_spawner.dra.budget import SearchStopped
@@ -75,7 +75,6 @@ class Reservations:
     """
 
     reconciler: Reconciler
-    lasting: timedelta = timedelta(seconds=30)
     _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
     async def place(self, shape: Shape, namespace: str, pod: str) -> ReservedPlacement:
@@ -93,7 +92,8 @@ class Reservations:
         for _ in range(_TRIES):
             self.reconciler.executor.may_act()
             placement, view = self._find(shape, namespace)
-            action = decide_reservation(view, placement, ObjectKey(namespace, pod), self.lasting) if view else None
+            lasting = self.reconciler.policy().grace.reservation
+            action = decide_reservation(view, placement, ObjectKey(namespace, pod), lasting) if view else None
             if action is None:
                 return ReservedPlacement(placement)
             if problem := self.reconciler.backoff.problem_of(action):

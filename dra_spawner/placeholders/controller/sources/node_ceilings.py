@@ -8,13 +8,14 @@ more nodes of the kind at once than there are now.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
 from dra_spawner.history.records import NodeLeadTime, Record
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.simulator.model.cluster_objects import Kind
 
 __all__ = ["NodeCeilings"]
@@ -29,31 +30,11 @@ _LONGEST: Final = timedelta(hours=2)
 
 
 class NodeCeilings:
-    """See the module.
+    """See the module."""
 
-    Parameters
-    ----------
-    kind_label
-        Nodes with the same value are of one kind.
-    max_nodes
-        The most nodes that there may be, by kind, as configured.
-    has_autoscaler
-        Whether an autoscaler adds nodes, as configured; if not, it is known once a node came for a pending pod.
-    """
-
-    def __init__(
-        self,
-        watch: ClusterWatch,
-        kind_label: str,
-        max_nodes: Mapping[str, int],
-        *,
-        has_autoscaler: bool = False,
-        now: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, watch: ClusterWatch, settings: ControllerSettings, *, now: Callable[[], datetime]) -> None:
         self._watch = watch
-        self._kind_label = kind_label
-        self._most_nodes = max_nodes
-        self._has_autoscaler = has_autoscaler
+        self._settings = settings
         self._now = now
         self._kind_of: dict[str, str] = {}
         self._open: dict[str, str] = {}
@@ -81,7 +62,7 @@ class NodeCeilings:
     @property
     def has_autoscaler(self) -> bool:
         """Whether an autoscaler is known to add nodes."""
-        return self._has_autoscaler or bool(self._grown_kinds())
+        return self._settings.has_autoscaler or bool(self._grown_kinds())
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -89,8 +70,8 @@ class NodeCeilings:
         """Guaranteed number of new nodes by kind; kinds without any are left out."""
         grown = self._grown_kinds()
         most = {kind: max(self._peaks.get(kind, {}).values(), default=0) for kind in grown}
-        if grown or self._has_autoscaler:
-            most |= self._most_nodes
+        if grown or self._settings.has_autoscaler:
+            most |= self._settings.max_nodes
         return {kind: more for kind, number in most.items() if (more := number - self._present[kind]) > 0}
 
     def waits_for_new(self, kind: str) -> list[float]:
@@ -125,7 +106,7 @@ class NodeCeilings:
         name = change.key.name
         state = self._watch.snapshot.nodes.get(name) if change.type is not ChangeType.REMOVED else None
         labels = state.node.labels if state is not None else {}
-        kind = labels.get(self._kind_label, "") if state is not None else None
+        kind = labels.get(self._settings.policy.readiness.kind_label, "") if state is not None else None
         is_open = names.IMAGES_READY in labels
         _move(self._present, self._kind_of, name, kind)
         _move(self._open_count, self._open, name, kind if is_open else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
@@ -56,11 +55,6 @@ class ControllerSettings:
         ours = frozenset((self.placeholders.namespace,))
         installation = self.placeholders.labels.get(names.INSTALLATION, "")
         return Namespaces(None if self.user_namespaces else ours, ours, ours | {self.hub_namespace}, installation)
-
-    @property
-    def reservation(self) -> timedelta:
-        """Duration of a reservation."""
-        return self.policy.grace.reservation
 
 
 def read_replicas(value: object, path: str = "placeholders") -> dict[str, ReplicaRange]:

@@ -38,8 +38,8 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         # Longer than a busy machine needs for all of it.
-        world.reservations.lasting = timedelta(minutes=5)
-        world.policy = replace(world.policy, grace=replace(world.policy.grace, scheduler=timedelta(minutes=5)))
+        long = timedelta(minutes=5)
+        world.policy = replace(world.policy, grace=replace(world.policy.grace, scheduler=long, reservation=long))
         await world.until_warm(gpu)
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
         assert reservation.placement.state is AvailabilityState.READY

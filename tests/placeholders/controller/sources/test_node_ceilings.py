@@ -9,6 +9,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.placeholders.controller.sources.node_ceilings import NodeCeilings
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.placeholders.controller.watched_cluster import START, WatchedCluster
 
@@ -18,8 +19,8 @@ class Nodes(WatchedCluster):
 
     def __init__(self, *, has_autoscaler: bool = True, **max_nodes: int) -> None:
         super().__init__()
-        watch, kind = self.watch(), names.INSTANCE_TYPE
-        self.ceilings = NodeCeilings(watch, kind, max_nodes, has_autoscaler=has_autoscaler, now=lambda: self.now)
+        settings = ControllerSettings("hub", max_nodes=max_nodes, has_autoscaler=has_autoscaler)
+        self.ceilings = NodeCeilings(self.watch(), settings, now=lambda: self.now)
 
     def come(self, *node_names: str, kind: str = "large", is_open: bool = True) -> None:
         for name in node_names:
