@@ -11,6 +11,7 @@ from __future__ import annotations
 import random as random_module
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from dra_spawner.common.json_types import JsonObject
@@ -19,7 +20,7 @@ from dra_spawner.devcluster.api.pod_operations import bind_pod
 from dra_spawner.devcluster.api.resource_types import PODS
 from dra_spawner.devcluster.api.storage.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.storage.store import Store
-from dra_spawner.devcluster.clock import Clock
+from dra_spawner.devcluster.clock import Clock, timestamp
 from dra_spawner.devcluster.controllers.controller import Controller
 from dra_spawner.devcluster.controllers.event_writer import EventWriter
 from dra_spawner.devcluster.scheduler.cache import ClusterCache
@@ -30,7 +31,6 @@ from dra_spawner.devcluster.scheduler.claim_binding import (
     delete_extended_resource_claim,
 )
 from dra_spawner.devcluster.scheduler.hints import helped_by, pod_changed_itself
-from dra_spawner.devcluster.scheduler.pod_conditions import set_condition
 from dra_spawner.devcluster.scheduler.queue import PodKey, QueuedPod, QueueState, SchedulingQueue
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.simulator.model.pods import DEFAULT_SCHEDULER, Pod
@@ -207,7 +207,7 @@ class Scheduler(Controller):
         self._events.report(obj, "Warning", "FailedScheduling", message, "Scheduling")
 
         def change(pod: JsonObject) -> None:
-            set_condition(pod, self.store.now(), "PodScheduled", "False", reason, message)
+            _set_condition(pod, self.store.now(), "PodScheduled", "False", reason, message)
             if nominated:
                 pod["status"]["nominatedNodeName"] = nominated
             elif nominated == "":
@@ -227,12 +227,32 @@ class Scheduler(Controller):
             why = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
 
             def mark(pod: JsonObject, why: str = why) -> None:
-                set_condition(pod, self.store.now(), "DisruptionTarget", "True", "PreemptionByScheduler", why)
+                _set_condition(pod, self.store.now(), "DisruptionTarget", "True", "PreemptionByScheduler", why)
 
             self.store.modify(PODS, victim.namespace, victim.name, mark, "status")
             self.store.delete(PODS, victim.namespace, victim.name, uid=victim.uid)
             message = f"Preempted by pod {preemptor.uid} on node {preemption.node_name}"
             self._events.report(obj, "Normal", "Preempted", message, "Preempting")
+
+
+def _set_condition(pod: JsonObject, now: datetime, kind: str, value: str, reason: str, message: str) -> None:
+    """Set a condition in ``status.conditions``, in place; its time changes only with its status."""
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    before = next((condition for condition in conditions if condition["type"] == kind), None)
+    changed = before is None or before["status"] != value
+    condition = {
+        "type": kind,
+        "observedGeneration": pod["metadata"].get("generation", 1),
+        "status": value,
+        "lastProbeTime": None,
+        "lastTransitionTime": timestamp(now) if changed or before is None else before["lastTransitionTime"],
+        "reason": reason,
+        "message": message,
+    }
+    if before is None:
+        conditions.append(condition)
+    else:
+        conditions[conditions.index(before)] = condition
 
 
 def _drop_nomination(pod: JsonObject) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_spawner import names
-from dra_spawner.profiles.intel_gas.annotations import format_cards, format_tiles
+from dra_spawner.profiles.intel_gas.annotations import Tiles, format_cards, format_tiles
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards
 from dra_spawner.profiles.intel_gas.gas_language import ContainerGpuRequest, GpuRequest
-from dra_spawner.profiles.intel_gas.masks import hierarchy_of, mask_of_tiles
 from dra_spawner.profiles.intel_gas.names import (
     ALLOW_ANNOTATION,
     CARDS_ANNOTATION,
@@ -24,6 +23,7 @@ from dra_spawner.profiles.intel_gas.names import (
     TILES_ANNOTATION,
     TIME_ANNOTATION,
     XE_LINK_ANNOTATION,
+    Hierarchy,
 )
 
 
@@ -100,6 +100,27 @@ def changes_with_cards(
         if mask:
             environment.setdefault(name, {})[MASK_ENV] = mask
     return PodChanges(plain.limits, annotations, environment, chosen.node)
+
+
+# `ZE_AFFINITY_MASK`, which of its visible tiles a container uses: Level Zero numbers the cards of a container from 0 in
+# their order, without regard to names. With COMPOSITE a tile is ``card.tile``; with FLAT and COMBINED tiles are counted
+# through all cards. A program may unset the mask.
+
+
+def hierarchy_of(value: str | None) -> Hierarchy:
+    """A container's ``ZE_FLAT_DEVICE_HIERARCHY`` as the plugin reads it: FLAT for unknown values."""
+    return Hierarchy(value) if value in tuple(Hierarchy) else Hierarchy.FLAT
+
+
+def mask_of_tiles(tiles: Tiles, hierarchy: Hierarchy, tiles_per_card: int) -> str:
+    """The mask for a container's tiles; empty with one tile a card, where there is no choice."""
+    if tiles_per_card <= 1:
+        return ""
+    if hierarchy is Hierarchy.COMPOSITE:
+        return ",".join(f"{position}.{tile}" for position, (_, numbers) in enumerate(tiles) for tile in numbers)
+    return ",".join(
+        str(position * tiles_per_card + tile) for position, (_, numbers) in enumerate(tiles) for tile in numbers
+    )
 
 
 def _limits(request: GpuRequest, container: ContainerGpuRequest) -> dict[str, str]:

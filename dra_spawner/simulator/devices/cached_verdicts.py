@@ -16,7 +16,6 @@ from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.devices.caching import Cache, CacheSizes
 from dra_spawner.simulator.devices.claim_shapes import ClaimShape
 from dra_spawner.simulator.devices.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason, Stopped
-from dra_spawner.simulator.devices.fitting_classes import FittingClasses
 from dra_spawner.simulator.devices.node_classes import NodeClass, NodeClasses
 from dra_spawner.simulator.devices.node_partitions import NodePartitions
 from dra_spawner.simulator.devices.pool_views import NodeView
@@ -256,13 +255,56 @@ class CachedVerdicts:
         return remaining
 
 
+class _FittingClasses:
+    """Node classes on which claims of one shape fit; after a change only classes that were empty are checked."""
+
+    __slots__ = ("_common_change", "_fitting", "_revived", "_seen")
+
+    def __init__(self) -> None:
+        self._fitting: dict[NodeClass, None] = {}
+        self._revived: list[NodeClass] = []
+        self._seen = 0
+        self._common_change = -1
+
+    def first(
+        self,
+        partition: NodeClasses,
+        ranks: Mapping[str, int],
+        common_change: int,
+        fits: Callable[[NodeClass], bool],
+    ) -> str | None:
+        """Name of the first node of a class that fits; None if there is none.
+
+        Parameters
+        ----------
+        partition
+            The current nodes.
+        common_change
+            Number of the last change of the use of any common device, which may change every verdict.
+        fits
+            Whether the claims fit on a class.
+        """
+        if self._revived is not partition.revived or self._common_change != common_change:
+            self._fitting.clear()
+            self._revived, self._seen = partition.revived, len(partition.revived)
+            self._common_change = common_change
+            self._fitting.update((item, None) for item in partition.live if fits(item))
+        for item in self._revived[self._seen :]:
+            if item.nodes and item not in self._fitting and fits(item):
+                self._fitting[item] = None
+        self._seen = len(self._revived)
+        for item in [item for item in self._fitting if not item.nodes]:
+            del self._fitting[item]
+        return min([item.first(ranks) for item in self._fitting], default=(0, None))[1]
+
+
 class _ShapeVerdicts:
     __slots__ = ("fitting", "partition", "shape", "single_device")
 
     def __init__(self, shape: ClaimShape, partition: NodeClasses, rules: SchedulerRules, sizes: CacheSizes) -> None:
         self.shape = shape
         self.partition = partition
-        self.fitting = FittingClasses()
+        self.fitting = _FittingClasses()
         self.single_device: SingleDeviceCache | None = None
         if sizes.single_device and SingleDeviceCache.picks_one_device(shape):
             self.single_device = SingleDeviceCache(shape, rules, sizes.single_device)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dra_spawner.profiles.intel_gas.annotations import AnnotationError, filled_section, parse_card_tiles
-from dra_spawner.profiles.intel_gas.masks import hierarchy_of, mask_of_tiles
 from dra_spawner.profiles.intel_gas.names import CARDS_ANNOTATION, HIERARCHY_ENV, MASK_ENV, TILES_ANNOTATION
+from dra_spawner.profiles.intel_gas.pod_changes import hierarchy_of, mask_of_tiles
 from dra_spawner.profiles.intel_gas.pods import PodObject, containers_of
 
 

@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller.answers.wait_estimates import estimate_wait
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.answers.outlook import UNKNOWN, BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.answers.waits import WaitInterval
-from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.answers.waits import RunningServer, WaitInterval, first_of_both, kth_stop
+from dra_spawner.placeholders.planner.cluster.view import View, age
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
@@ -141,7 +141,7 @@ class Availability:
             placement, outlook = answers.get(shape.id, (None, None))
             numbers = counts.get(shape.id, PlaceholderCounts())
             replicas = controller.replicas.get(choice)
-            wait = estimate_wait(controller, outlook) if outlook is not None else None
+            wait = _estimate_wait(controller, outlook) if outlook is not None else None
             found.append(ChoiceAvailability(choice, shape.id, placement, outlook, wait, numbers, replicas))
         found += [each for each in _skipped_choices(published) if not name or each.name == name]
         return tuple(sorted(found, key=lambda each: _order(each.name)))
@@ -158,7 +158,7 @@ class Availability:
             namespace = controller.settings.placeholders.namespace
             placement = answers[shape][0]
             with suppress(SearchStopped):
-                return estimate_wait(
+                return _estimate_wait(
                     controller,
                     find_outlook(
                         view,
@@ -226,6 +226,51 @@ class _Ground:
             and (self.version, self.reserved) == (other.version, other.reserved)
             and self.policy is other.policy
         )
+
+
+def _estimate_wait(controller: PlaceholderController, outlook: Outlook) -> WaitInterval | None:
+    """The interval of the wait, from now; None if nothing is awaited, or too little is known.
+
+    It follows from lead times of nodes, or from the usual lengths of sessions.
+    """
+    match outlook.state:
+        case AvailabilityState.NEEDS_NODE if outlook.kind is not None:
+            return _wait_for_node(controller, outlook, outlook.kind)
+        case AvailabilityState.WHEN_STOPPED:
+            return kth_stop(_holders(controller, outlook), outlook.before + 1)
+    return None
+
+
+def _wait_for_node(controller: PlaceholderController, outlook: Outlook, kind: str) -> WaitInterval | None:
+    """Until the node is ready, or enough servers have stopped."""
+    waits, elapsed = controller.node_ceilings.waits_for_new(kind), 0.0
+    if outlook.coming:
+        state = controller.watch.snapshot.nodes.get(outlook.coming)
+        if state is None:
+            return None
+        waits = controller.node_ceilings.waits_for_created(kind)
+        elapsed = age(state.node.created, controller.now()).total_seconds()
+    return first_of_both(waits, elapsed, _holders(controller, outlook), outlook.before + 1)
+
+
+def _holders(controller: PlaceholderController, outlook: Outlook) -> list[RunningServer]:
+    """Servers that hold the needed devices; empty if a session length is unknown."""
+    now, servers = controller.now(), []
+    for pod in outlook.holders:
+        server = _running_server(controller, pod, now)
+        if server is None:
+            return []
+        servers.append(server)
+    return servers
+
+
+def _running_server(controller: PlaceholderController, pod: Pod, now: datetime) -> RunningServer | None:
+    choice = controller.name_of(pod.labels.get(names.SHAPE, ""))
+    lengths = controller.sessions.lengths_of(choice) if choice else None
+    if lengths is None:
+        return None
+    began = controller.sessions.began(pod.uid)
+    return RunningServer(((now - began) if began is not None else age(pod.created, now)).total_seconds(), lengths)
 
 
 def _listed(
