@@ -19,7 +19,7 @@ from dra_spawner.doctor.findings import Severity
 from dra_spawner.doctor.installation import HUB_API, settings_of
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.doctor.report_text import report_text
-from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.profiles.drivers import DriverNotUsable
 from dra_spawner.profiles.syntax.problems import on_one_line
@@ -129,7 +129,7 @@ async def _read(options: DoctorOptions, environment: Mapping[str, str], progress
         settings=_own_settings() if is_in_pod and "JUPYTERHUB_SERVICE_NAME" in environment else None,
         is_in_cluster=is_in_pod,
     )
-    async with await _connected(address) as api:
+    async with await connect(address) as api:
         return await DoctorReader(api, questions, progress.begin).read()
 
 
@@ -139,14 +139,6 @@ def _own_settings() -> ServiceSettings | None:
         return settings_of(Path(_SERVICE_CONFIG).read_text())
     except (OSError, UnicodeDecodeError):
         return None
-
-
-async def _connected(address: ClusterAddress) -> KubernetesApi:
-    try:
-        return await connect(address)
-    except (TypeError, LookupError, AttributeError) as error:
-        # The library does not check types in a kubeconfig.
-        raise ClusterNotFound(f"{address.kubeconfig or 'the kubeconfig'} cannot be used: {error}") from None
 
 
 def addresses_in_pod(environment: Mapping[str, str]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import StaticPool
 
-__all__ = ["READS", "HistoryUrlError", "engine_of", "is_in_memory", "parsed_url"]
+__all__ = ["READS", "HistoryUrlError", "engine_of", "is_in_memory", "parsed_url", "url_without_password"]
 
 READS: Final = "history_reads"
 """Execution option of connections that only read: on SQLite they do not wait for a writer."""
@@ -35,6 +35,15 @@ _PAGE_BYTES: Final = 4096
 
 class HistoryUrlError(ValueError):
     """Raised for a URL of a database that cannot be used; the message says which URLs are allowed."""
+
+
+def url_without_password(url: str) -> str:
+    """The URL of a database for messages."""
+    try:
+        # The query may have a password, too.
+        return make_url(url).set(query={}).render_as_string(hide_password=True)
+    except (ArgumentError, ValueError):
+        return url.partition(":")[0]
 
 
 def parsed_url(url: str) -> URL:

@@ -144,12 +144,7 @@ def _cluster(options: RehearseOptions, standard_input: BinaryIO, progress: Progr
 
 async def _cluster_of_api(options: RehearseOptions, progress: Progress) -> ReadCluster:
     address = ClusterAddress(kubeconfig=options.kubeconfig, context=options.context)
-    try:
-        connection = await connect(address)
-    except (TypeError, LookupError, AttributeError) as error:
-        # The library does not check types in a kubeconfig.
-        raise ClusterNotFound(f"{options.kubeconfig or 'the kubeconfig'} cannot be used: {error}") from None
-    async with connection as api:
+    async with await connect(address) as api:
         return await cluster_of_api(api, options.namespace, options.config_map, progress)
 
 

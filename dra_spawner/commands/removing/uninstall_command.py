@@ -76,16 +76,8 @@ def run_uninstall(options: UninstallOptions, output: TextIO, messages: TextIO) -
 
 async def _uninstall(options: UninstallOptions, progress: Progress) -> UninstallReport:
     address = ClusterAddress(kubeconfig=options.kubeconfig, context=options.context)
-    async with await _connected(address) as api:
+    async with await connect(address) as api:
         return await _Uninstallation(options, api, progress).run()
-
-
-async def _connected(address: ClusterAddress) -> KubernetesApi:
-    try:
-        return await connect(address)
-    except (TypeError, LookupError, AttributeError) as error:
-        # The library does not check types in a kubeconfig.
-        raise ClusterNotFound(f"{address.kubeconfig or 'the kubeconfig'} cannot be used: {error}") from None
 
 
 class _Uninstallation:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import column, create_engine, select, table
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
-from dra_spawner.history.connecting import HistoryUrlError, parsed_url
+from dra_spawner.history.connecting import HistoryUrlError, parsed_url, url_without_password
 from dra_spawner.history.imports.http_source import get_json, is_http, read_json, read_token, shown_source
 from dra_spawner.history.imports.imported_rows import BadRow, SourceError, misordered, parsed_time, quoted
 from dra_spawner.history.imports.limited_lines import TooManyLines, limited_lines
@@ -141,7 +140,7 @@ class JupyterHubSource:
                     yield self._launch(f"spawner {number}", user, server or "", f"{started}+00:00", options)
         except SQLAlchemyError as error:
             cause = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise SourceError(f"{_shown(url)}: JupyterHub's tables cannot be read: {cause}") from None
+            raise SourceError(f"{url_without_password(url)}: JupyterHub's tables cannot be read: {cause}") from None
 
     def _launch(self, location: str, user: str, server: str, started: Any, options: Any) -> Launch | BadRow:
         try:
@@ -223,21 +222,12 @@ def _connected(url: str) -> Any:
     try:
         parsed = parsed_url(url)
     except HistoryUrlError as error:
-        raise SourceError(f"{_shown(url)}: allowed: {error}") from None
+        raise SourceError(f"{url_without_password(url)}: allowed: {error}") from None
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or not Path(parsed.database).is_file():
-            raise SourceError(f"{_shown(url)}: the file does not exist")
+            raise SourceError(f"{url_without_password(url)}: the file does not exist")
         parsed = parsed.set(database=f"file:{parsed.database}", query={"mode": "ro", "uri": "true"})
     return create_engine(parsed, hide_parameters=True).connect()
-
-
-def _shown(url: str) -> str:
-    """The URL of a database for messages."""
-    try:
-        # The query may have a password, too.
-        return make_url(url).set(query={}).render_as_string(hide_password=True)
-    except (ArgumentError, ValueError):
-        return url.partition(":")[0]
 
 
 def _profile_of(options: Any) -> str:

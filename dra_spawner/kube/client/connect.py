@@ -85,6 +85,9 @@ async def connect(
         raise ClusterNotFound(
             f"The cluster cannot be found{f' by {where}' if where else ''}: {error}.{hint}"
         ) from error
+    except (TypeError, LookupError, AttributeError) as error:
+        # The library does not check types in a kubeconfig.
+        raise ClusterNotFound(f"{address.kubeconfig or 'the kubeconfig'} cannot be used: {error}") from None
 
 
 def _require_file(kubeconfig: str) -> None:

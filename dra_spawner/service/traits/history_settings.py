@@ -5,10 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
-
-from dra_spawner.history.connecting import HistoryUrlError, parsed_url
+from dra_spawner.history.connecting import HistoryUrlError, parsed_url, url_without_password
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.history.user_names import UserNameMode
 from dra_spawner.profiles.syntax.problems import shown
@@ -36,18 +33,10 @@ def read_history(value: object, path: str = "history") -> HistorySettings:
         try:
             parsed_url(url)
         except HistoryUrlError as error:
-            reader.refuse("url", str(error), shown(_without_password(url)))
+            reader.refuse("url", str(error), shown(url_without_password(url)))
     days = reader.whole_number("keep_days", default.keep.days, 0, _MAX_DAYS)
     mode = reader.checked("user_names", UserNameMode, " or ".join(UserNameMode)) or default.user_names
     key_file = reader.text("key_file", allowed="the path of a file")
     reader.refuse_other_keys()
     refuse_settings(reader.problems)
     return HistorySettings(str(url), timedelta(days=days), mode, key_file)
-
-
-def _without_password(url: str) -> str:
-    try:
-        # The query may have a password, too.
-        return make_url(url).set(query={}).render_as_string(hide_password=True)
-    except (ArgumentError, ValueError):
-        return url.partition(":")[0]

@@ -77,6 +77,15 @@ async def test_not_found(address: ClusterAddress | None, text: str, tmp_path: Pa
     assert text in str(raised.value)
 
 
+async def test_a_kubeconfig_with_values_of_wrong_types(tmp_path: Path):
+    """The client does not check them; every command and the service name the file."""
+    for written in ("clusters: 5\ncontexts: []\nusers: []", "[]", "current-context: {}\nclusters: [1]"):
+        file = tmp_path / "kubeconfig"
+        file.write_text(written)
+        with pytest.raises(ClusterNotFound, match=str(file)):
+            await connect(ClusterAddress(kubeconfig=str(file)), environment={}, account=tmp_path / "none")
+
+
 def test_own_namespace(account: Path, tmp_path: Path):
     assert own_namespace({"POD_NAMESPACE": "mine"}, account) == "mine"
     assert own_namespace({}, account) == "hub"
