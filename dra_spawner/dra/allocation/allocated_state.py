@@ -120,9 +120,7 @@ class AllocatedState:
                     consumed = use.consumed[device] = {}
                 if _is_miscounted(result.consumed_capacity):
                     use.miscounted[device] = use.miscounted.get(device, 0) + 1
-                for name, quantity in result.consumed_capacity.items():
-                    if not self._names_as_text:
-                        name = name.removeprefix(f"{driver}/")
+                for name, quantity in self._by_name(driver, result.consumed_capacity):
                     consumed[name] = consumed.get(name, 0) + quantity.nano
                     if not consumed[name]:
                         del consumed[name]
@@ -147,14 +145,20 @@ class AllocatedState:
                     del use.consumed[device]
                 else:
                     consumed = use.consumed[device]
-                    for name, quantity in result.consumed_capacity.items():
-                        if not self._names_as_text:
-                            name = name.removeprefix(f"{driver}/")
+                    for name, quantity in self._by_name(driver, result.consumed_capacity):
                         consumed[name] = consumed.get(name, 0) - quantity.nano
                         if not consumed[name]:
                             del consumed[name]
             if not use.taken and not use.shares:
                 del self._pools[driver, pool]
+
+    def _by_name(self, driver: str, consumed: Mapping[str, Quantity]) -> Iterable[tuple[str, Quantity]]:
+        """Amounts by the name under which they count."""
+        if self._names_as_text:
+            return consumed.items()
+        prefix = f"{driver}/"
+        # A scheduler up to 1.37 may have written both names of one capacity: the longer one wins.
+        return {name.removeprefix(prefix): consumed[name] for name in sorted(consumed, key=len)}.items()
 
     def is_taken(self, device: DeviceId) -> bool:
         """Whether a claim holds the whole device."""

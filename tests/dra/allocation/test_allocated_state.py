@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dra_spawner.dra.allocation.allocated_state import AllocatedState, consumed_in
 from dra_spawner.dra.model.objects import AllocatedDevice, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, RULES, Release
 from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, make_claim, request, result, share, used, with_features
 
@@ -48,6 +48,19 @@ def test_without_consumable_capacity_shares_are_whole_devices() -> None:
     )
     assert state.is_taken(D0)
     assert state.consumed_capacity(D0) is None
+
+
+@all_of_them(
+    "release, expected",
+    {"as text": ((1, 37), {"memory": 4 * GI, f"{DRIVER}/memory": 7 * GI}), "one": ((1, 38), {"memory": 7 * GI})},
+)
+def test_both_names_of_one_capacity_in_a_result(release: Release, expected: dict[str, int]) -> None:
+    rules, claim = RULES[release], used(share("d0", memory="4Gi", **{f"{DRIVER}/memory": "7Gi"}))
+    state = AllocatedState.from_claims([claim], rules)
+    assert state.consumed_capacity(D0) == expected
+    state.add(claim.status.devices or ())
+    state.remove(claim.status.devices or ())
+    assert state == AllocatedState.from_claims([claim], rules)
 
 
 AMOUNTS = st.dictionaries(st.sampled_from(["memory", "cores"]), st.integers(-3, 3).map(Quantity), max_size=2)
