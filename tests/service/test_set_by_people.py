@@ -226,5 +226,48 @@ async def test_a_device_is_drained_and_servers_on_others_stay(embedded_cluster: 
         await eventually(is_gone, "the rule is removed")
 
 
+async def test_a_broken_device_is_drained_until_a_person_ends_that(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await two_nodes(cluster)
+    admin = cluster.admin
+
+    async def rules() -> list[Any]:
+        return list((await admin.list(f"/apis/resource.k8s.io/v1/{PLURAL}"))["items"])
+
+    def report(pod: Any) -> Any:
+        broken = {"resourceID": "cdi.example.com/gpu=x", "health": "Unhealthy", "message": "Xid 79"}
+        (container,) = pod["status"]["containerStatuses"]
+        entry = pod["spec"]["resourceClaims"][0]["name"]
+        return {**container, "allocatedResourcesStatus": [{"name": f"claim:{entry}", "resources": [broken]}]}
+
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 2}}, drain_sick_devices=1) as service:
+        await service.until_warm(GPU, 2)
+        claims = service.controller.watch.snapshot.claims
+        first, second = sorted(service.placeholders().items())
+        (device,) = (part.id for key in first[1].claims for part in claims[key].claim.status.devices or ())
+        for key, _ in (first, second):
+            path = f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"
+            status = {"status": {"containerStatuses": [report(await admin.get(path))]}}
+            await admin.patch(f"{path}/status", status)
+            if key == first[0]:
+                (rule,) = await eventually(rules, "the rule is written")
+        assert rule["spec"]["deviceSelector"]["device"] == device.device
+        assert rule["metadata"]["annotations"][names.REASON] == "reported as broken: Xid 79"
+        (setting,) = (await service.get_json("settings"))["items"]
+        assert (setting["by"], setting["until"]) == ("the service", None)
+        assert any("the service drains them" in each for each in service.controller.problems())
+        # Both placeholders are replaced, and their reports are gone with them: the second device stays in use.
+        await service.until(lambda: not {first[0], second[0]} & service.placeholders().keys(), "they are replaced")
+        await service.until_warm(GPU, 2)
+        assert len(await rules()) == 1
+        assert device not in {part.id for each in claims.values() for part in each.claim.status.devices or ()}
+        assert (await service.send("DELETE", f"devices/{quote('/'.join(device), safe='')}/drain"))[0] == 204
+
+        async def is_gone() -> bool:
+            return not await rules()
+
+        await eventually(is_gone, "the rule is removed")
+
+
 def names_of(service: Any) -> set[str]:
     return {key.name for key in service.placeholders()}

@@ -36,6 +36,7 @@ from dra_spawner.placeholders.controller.round.reservations import OnHold, Reser
 from dra_spawner.placeholders.controller.round.steady_clock import SteadyClock
 from dra_spawner.placeholders.controller.round.views import Views
 from dra_spawner.placeholders.controller.sources.done_orders import forget_done_orders
+from dra_spawner.placeholders.controller.sources.health_reports import HealthReports
 from dra_spawner.placeholders.controller.sources.node_ceilings import NodeCeilings
 from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
 from dra_spawner.placeholders.controller.sources.server_namespaces import ServerNamespaces
@@ -88,9 +89,10 @@ class PlaceholderController:
         self.drained_devices = DrainedDevices(
             api,
             self.overrides,
-            lambda: watch.rules_api,
+            watch,
             (settings.hub_namespace, settings.placeholders.labels.get(names.INSTALLATION, "")),
             self.now,
+            HealthReports(watch, settings.drain_sick_devices, lambda: self.server_namespaces.present),
         )
         self.server_namespaces = ServerNamespaces(api, settings, on_change=self._note_namespaces)
         self.watch = watch
@@ -176,8 +178,7 @@ class PlaceholderController:
             found.append(f"Servers: {self.server_namespaces.problem}.")
         if self.overrides.problem:
             found.append(f"Overrides by the API: {self.overrides.problem}.")
-        if self.drained_devices.problem:
-            found.append(f"Devices cannot be drained: {self.drained_devices.problem}.")
+        found += self.drained_devices.problems()
         if self._reconciler is not None:
             found += self._reconciler.problems()
         found += (f"Scale-ahead: {each}." for each in self.targets.problems(self.now()))

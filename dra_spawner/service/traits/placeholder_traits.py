@@ -210,6 +210,17 @@ class PlaceholderTraits(HasTraits):
         help="Seconds for which a node must exist and have no users' servers before it is emptied.",
     ).tag(config=True)
 
+    drain_sick_devices = Integer(
+        0,
+        min=0,
+        max=100,
+        help="""
+        The most devices that the service drains by itself at a time, as the node of a server or placeholder reports
+        that its device does not work (KEP-4680, gate `ResourceHealthStatus`). Each stays drained until a person ends
+        that. 0: none.
+        """,
+    ).tag(config=True)
+
     def controller_settings(self) -> ControllerSettings:
         """These settings, for the placeholder controller."""
         drain_after = timedelta(seconds=self.drain_after_seconds)
@@ -250,4 +261,5 @@ class PlaceholderTraits(HasTraits):
             settings_config_map=self.settings_config_map,
             max_nodes=max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label),
             has_autoscaler=self.autoscaler,
+            drain_sick_devices=self.drain_sick_devices,
         )

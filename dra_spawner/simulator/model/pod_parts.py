@@ -11,7 +11,16 @@ from dra_spawner.dra.model.node_selector import NodeSelector, Requirement
 from dra_spawner.simulator.model.labels import label_requirements
 from dra_spawner.simulator.model.resources import PodRequests
 
-__all__ = ["ANY_ADDRESS", "ClaimReference", "Container", "HostPort", "PreferredNodes", "SpreadConstraint"]
+__all__ = [
+    "ANY_ADDRESS",
+    "ClaimReference",
+    "Container",
+    "HostPort",
+    "PreferredNodes",
+    "SpreadConstraint",
+    "UnhealthyDevice",
+    "unhealthy_devices",
+]
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
 
@@ -28,6 +37,28 @@ class ClaimReference:
     """Name of the ResourceClaimTemplate of a generated claim; None for a claim that is named directly."""
     is_needed: bool = True
     """False if the pod needs no claim for this entry, according to its status."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnhealthyDevice:
+    """A report of the kubelet that a device of a container does not work (``allocatedResourcesStatus``, KEP-4680)."""
+
+    name: str
+    """``claim:<entry of resourceClaims>``, with ``/<request>`` if the container has one request of the claim."""
+    resource_id: str = ""
+    """``driver/pool/device``, or a name that the driver chose."""
+    message: str = ""
+
+
+def unhealthy_devices(status: Reader) -> tuple[UnhealthyDevice, ...]:
+    """The reports in a pod's status."""
+    return tuple(
+        UnhealthyDevice(resource.text("name"), device.text("resourceID"), device.text("message"))
+        for container in (*status.children("initContainerStatuses"), *status.children("containerStatuses"))
+        for resource in container.children("allocatedResourcesStatus")
+        for device in resource.children("resources")
+        if device.text("health") == "Unhealthy"
+    )
 
 
 @dataclass(frozen=True, slots=True)

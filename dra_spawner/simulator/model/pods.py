@@ -21,6 +21,8 @@ from dra_spawner.simulator.model.pod_parts import (
     HostPort,
     PreferredNodes,
     SpreadConstraint,
+    UnhealthyDevice,
+    unhealthy_devices,
 )
 from dra_spawner.simulator.model.resources import CPU, MEMORY, Amounts, PodRequests, container_sum, to_amounts
 
@@ -83,8 +85,7 @@ class Pod:
     phase: str = "Pending"
     start_time: str = ""
     """``status.startTime``."""
-    has_unhealthy_device: bool = False
-    """Whether a driver reports a device of a container as unhealthy (``allocatedResourcesStatus``, KEP-4680)."""
+    unhealthy_devices: tuple[UnhealthyDevice, ...] = ()
     gates: tuple[str, ...] = ()
     """Names of scheduling gates."""
     is_preempted: bool = False
@@ -131,6 +132,11 @@ class Pod:
     def is_gated(self) -> bool:
         """Whether scheduling gates keep the scheduler from placing it."""
         return bool(self.gates)
+
+    @property
+    def has_unhealthy_device(self) -> bool:
+        """Whether a driver reports a device of it as unhealthy."""
+        return bool(self.unhealthy_devices)
 
     @property
     def is_running(self) -> bool:
@@ -191,12 +197,7 @@ class Pod:
             runtime_class=spec.text("runtimeClassName"),
             phase=status.text("phase") or "Pending",
             start_time=status.text("startTime"),
-            has_unhealthy_device=any(
-                device.text("health") == "Unhealthy"
-                for container in status.children("containerStatuses")
-                for resource in container.children("allocatedResourcesStatus")
-                for device in resource.children("resources")
-            ),
+            unhealthy_devices=unhealthy_devices(status),
             gates=tuple(each.text("name") for each in spec.children("schedulingGates")),
             is_preempted=any(
                 condition.text("type") == "DisruptionTarget"

@@ -23,7 +23,7 @@ class DrainNote:
     Attributes
     ----------
     reason
-        In the words of the administrator; may be empty.
+        In the words of the administrator, or what the node reports; may be empty.
     evict_at
         When servers that still have it are ended; None for never.
     """
@@ -35,7 +35,7 @@ class DrainNote:
     def sentence(self) -> str:
         """What the user reads."""
         why = f" ({self.reason})" if self.reason else ""
-        first = f"An administrator is taking this device out of use{why}."
+        first = f"This device is taken out of use{why}."
         if self.evict_at is None:
             return f"{first} This server may go on; its next start gets another device."
         return (

@@ -10,6 +10,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.cluster.view import Placeholder
 from dra_spawner.placeholders.planner.targets.policy import Renewal
+from dra_spawner.simulator.model.pod_parts import UnhealthyDevice
 from dra_spawner.simulator.model.pods import Pod
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import World, hub
@@ -87,7 +88,7 @@ def test_a_pod_that_its_kubelet_has_not_seen_yet_is_not_broken() -> None:
 def test_an_unhealthy_device_is_not_offered() -> None:
     world = world_with("a", "b", broken=())
     placeholder = only(world)
-    world.snapshot.put(replace(placeholder.pod, has_unhealthy_device=True))
+    world.snapshot.put(replace(placeholder.pod, unhealthy_devices=(UnhealthyDevice("claim:gpu"),)))
     assert world.placement(GPU).state is not AvailabilityState.READY
     world.run(minutes=1)
     (end,) = world.ended(Cause.BROKEN)

@@ -28,7 +28,7 @@ def test_the_user_is_told_why_and_until_when() -> None:
         found = own_devices(pod(), [obj], PublishedDevices([slice_of(gpu())], drain_notes(rules.values())))
         (health,) = (each.health for each in found.devices)
         assert health.state is HealthState.WITHDRAWN
-        assert "An administrator is taking this device out of use (fan)." in health.sentence
+        assert "This device is taken out of use (fan)." in health.sentence
         assert told in found.withdrawn
 
 

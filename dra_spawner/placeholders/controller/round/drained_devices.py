@@ -1,28 +1,33 @@
-"""Writes the DeviceTaintRules for devices that people drain, while this process leads."""
+"""Writes the DeviceTaintRules for drained devices, while this process leads; drains broken ones where configured."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.rights import missing_right
+from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.taint_rules import PLURAL
-from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
+from dra_spawner.placeholders.controller.sources.health_reports import HealthReports
+from dra_spawner.placeholders.controller.sources.override_store import OverrideStore, OverridesUnavailable
 from dra_spawner.placeholders.planner.targets.device_drains import needed_changes, rules_of
-from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
+from dra_spawner.placeholders.planner.targets.overrides import OverrideKind, Overrides
+from dra_spawner.placeholders.planner.targets.sick_devices import drained_by_service, self_drains
 
 __all__ = ["DrainedDevices"]
 
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 5.0
+_NAMED: Final = 3
 
 
 class DrainedDevices:
@@ -30,34 +35,51 @@ class DrainedDevices:
 
     Parameters
     ----------
-    version
-        The API version by which the cluster serves rules; None if it serves none.
+    watch
+        Knows the API version by which the cluster serves rules.
     owner
         Namespace of the hub, and the label of this service's objects, which may be empty.
-
-    Attributes
-    ----------
-    problem
-        Why rules cannot be written; empty if they can.
+    reports
+        Of devices that do not work.
     """
 
     def __init__(
         self,
         api: KubernetesApi,
         store: OverrideStore,
-        version: Callable[[], str | None],
+        watch: ClusterWatch,
         owner: tuple[str, str],
         now: Callable[[], datetime],
+        reports: HealthReports,
     ) -> None:
         self._api = api
         self._store = store
-        self._version = version
+        self._watch = watch
         self._owner = owner
         self._now = now
         self._wake = asyncio.Event()
+        self._reports = reports
         self._is_clean = False
-        self.problem = ""
+        self._problem = ""
+        self._too_many: tuple[DeviceId, ...] = ()
         store.on_change(self._wake.set)
+
+    def problems(self) -> list[str]:
+        """Sentences: why rules cannot be written, and which devices do not work."""
+        found = [f"Devices cannot be drained: {self._problem}."] if self._problem else []
+        if self._reports.limit and self._watch.synced and self._watch.rules_api is None:
+            found.append("Devices that do not work are not drained: the cluster serves no DeviceTaintRules.")
+        if sick := drained_by_service(self._store.present):
+            found.append(
+                f"Nodes report that devices do not work, and the service drains them: {_listed(sick)}. Mend them, then "
+                "end the draining."
+            )
+        if self._too_many:
+            found.append(
+                f"Nodes report that devices do not work, and they stay in use: {_listed(map(str, self._too_many))}. "
+                f"The service drains {self._reports.limit} at most (drain_sick_devices)."
+            )
+        return found
 
     async def run(self, may_act: Callable[[], None]) -> None:
         """Write rules until cancelled.
@@ -68,28 +90,41 @@ class DrainedDevices:
             Called before each write; raises `NotLeading` if this process must not act.
         """
         self._is_clean = False
-        while True:
-            self._wake.clear()
-            try:
-                await self._look(may_act)
-                self.problem = ""
-            except NotLeading:
-                pass
-            except KubernetesError as error:
-                because = missing_right(error) or str(error)
-                if because != self.problem:
-                    log.warning("Drained devices cannot be closed: error=%s", error)
-                self.problem = because
-            try:
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+        end = self._reports.follow(self._wake.set)
+        try:
+            while True:
+                self._wake.clear()
+                await self._try(may_act)
+                try:
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            end()
+            self._too_many = ()
+
+    async def _try(self, may_act: Callable[[], None]) -> None:
+        try:
+            await self._look(may_act)
+            self._problem = ""
+        except NotLeading:
+            pass
+        except OverridesUnavailable as error:
+            self._problem = str(error).rstrip(".")
+        except KubernetesError as error:
+            because = missing_right(error) or str(error)
+            if because != self._problem:
+                log.warning("Drained devices cannot be closed: error=%s", error)
+            self._problem = because
 
     async def _look(self, may_act: Callable[[], None]) -> None:
+        version = self._watch.rules_api
+        if version is None or not self._store.is_running or self._store.unknown_because:
+            return
+        await self._drain_sick(may_act)
         settings = self._store.present.of_kind(OverrideKind.DEVICES)
-        version = self._version()
-        if version is None or self._store.unknown_because or (not settings and self._is_clean):
+        if not settings and self._is_clean:
             return
         path = resource_path(version, PLURAL)
         found = (await self._api.list(path, label_selector=f"{names.MANAGED_BY}={names.MANAGER}"))["items"]
@@ -107,8 +142,32 @@ class DrainedDevices:
             await self._api.create(path, {"apiVersion": version, **rule})
         self._is_clean = not settings
 
+    async def _drain_sick(self, may_act: Callable[[], None]) -> None:
+        """Store a setting for each device that does not work."""
+        sick, limit = self._reports.present(), self._reports.limit
+        found = self_drains(sick, self._store.present, limit, self._now())
+        if found.settings:
+
+            def add(present: Overrides) -> Overrides:
+                for each in self_drains(sick, present, limit, self._now()).settings:
+                    present = present.with_setting(each)
+                return present
+
+            may_act()
+            await self._store.change(add)
+            for each in found.settings:
+                log.warning("A device is drained: device=%s because=%s", each.name, each.reason)
+        self._too_many = found.too_many
+        self._reports.forget(sick)
+
     def _is_own(self, rule: JsonObject) -> bool:
         metadata = rule["metadata"]
         labels = metadata.get("labels") or {}
         is_ours = (labels.get(names.HUB_NAMESPACE, ""), labels.get(names.INSTALLATION, "")) == self._owner
         return is_ours and str(metadata["name"]).startswith(names.TAINT_RULE_PREFIX)
+
+
+def _listed(found: Iterable[str]) -> str:
+    shown = list(found)
+    more = f" and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else ""
+    return f"{', '.join(shown[:_NAMED])}{more}"

@@ -37,6 +37,8 @@ class ControllerSettings:
         The most nodes that there may be, by kind of node.
     has_autoscaler
         Whether an autoscaler is known to add nodes.
+    drain_sick_devices
+        The most devices that the service drains by itself at a time, as their nodes report that they do not work.
     """
 
     hub_namespace: str
@@ -48,6 +50,7 @@ class ControllerSettings:
     settings_config_map: str = names.SETTINGS_CONFIG_MAP
     max_nodes: Mapping[str, int] = field(default_factory=dict)
     has_autoscaler: bool = False
+    drain_sick_devices: int = 0
 
     @property
     def namespaces(self) -> Namespaces:

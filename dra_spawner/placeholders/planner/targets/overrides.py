@@ -208,6 +208,11 @@ class Overrides:
         rest = {each: setting for each, setting in self.settings.items() if each != key}
         return replace(self, settings=rest).audited(AuditEntry(at, by, "deleted", " ".join(key)))
 
+    def deleted_at(self, key: OverrideKey) -> datetime | None:
+        """When a setting was last deleted, as far as the audit trail goes back; None if it was not."""
+        found = (each.at for each in self.audit if each.change == "deleted" and each.subject == " ".join(key))
+        return max(found, default=None)
+
     def with_order(self, order: StoredOrder) -> Overrides:
         """The same with one more order, in place of an earlier one about the same pod."""
         rest = tuple(each for each in self.orders if each.uid != order.uid)

@@ -10,6 +10,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.pod_parts import UnhealthyDevice
 from dra_spawner.simulator.model.pods import Pod
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
@@ -72,7 +73,7 @@ def unhealthy(world: World) -> None:
     """A driver says of each device that it is not healthy."""
     for pod in placeholders_of(world):
         if pod.node_name:
-            world.snapshot.put(replace(pod, has_unhealthy_device=True))
+            world.snapshot.put(replace(pod, unhealthy_devices=(UnhealthyDevice("claim:gpu"),)))
 
 
 CAUSES: dict[str, Callable[[World], None]] = {
