@@ -13,6 +13,8 @@ Address: TypeAlias = tuple[str, type[SecureHandler]]
 """An address, and its handler, whose methods are declared by `endpoints.endpoint`."""
 
 _PARAMETER: Final = re.compile(r"\{([a-z]+)\}")
+#: Parameters whose values may have slashes, which some proxies decode and others refuse as ``%2F``.
+_OF_SEVERAL_PARTS: Final = frozenset({"choice", "device"})
 
 
 def parameters_of(address: str) -> tuple[str, ...]:
@@ -21,5 +23,5 @@ def parameters_of(address: str) -> tuple[str, ...]:
 
 
 def pattern_of(address: str) -> str:
-    """The address as a regular expression: a parameter is one part of the path."""
-    return _PARAMETER.sub("([^/]+)", address)
+    """The address as a regular expression: a parameter is one part of the path, a choice or a device several."""
+    return _PARAMETER.sub(lambda found: "(.+)" if found[1] in _OF_SEVERAL_PARTS else "([^/]+)", address)

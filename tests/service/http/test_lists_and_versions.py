@@ -26,8 +26,8 @@ LISTS = [
 ]
 ENTRY = {"users": "9 of gpu-slice", "begins": "2030-03-02 10:00"}
 CHANGES: dict[str, tuple[str, Any, Any]] = {
-    "api/settings/placeholders/{name}": ("api/settings/placeholders/gpu-slice", {"min": 3, "max": 3}, {"min": 3, "max": 4}),
-    "api/settings/paused/{name}": ("api/settings/paused/gpu-slice", {}, {}),
+    "api/settings/placeholders/{choice}": ("api/settings/placeholders/gpu-slice", {"min": 3, "max": 3}, {"min": 3, "max": 4}),
+    "api/settings/paused/{choice}": ("api/settings/paused/gpu-slice", {}, {}),
     "api/settings/draining/{node}": ("api/settings/draining/n2", {}, {"reason": "repair"}),
     "api/devices/{device}/drain": (f"api/devices/{DRIVER}%2Fn2%2Fgpu-0/drain", {}, {"reason": "fan"}),
     "api/settings/observing": ("api/settings/observing", {}, {}),

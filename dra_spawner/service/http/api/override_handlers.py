@@ -144,15 +144,16 @@ class _SettingHandler(OverrideHandler):
         """Set it, and answer it."""
         body = json_object(bytes(self.body), keys)
         now = self.controller.now()
+        until = _moment(body, "until", now)
         setting = Override(
             self.kind,
             self.known_name(name),
             self.caller,
             now,
-            _until(body, now),
+            until,
             _reason(body),
             _replicas(body) if "min" in keys else None,
-            _evict_at(body, now),
+            _evict_at(body, now, until),
         )
 
         def change(present: Overrides) -> Overrides:
@@ -352,16 +353,14 @@ def setting_json(setting: Override) -> dict[str, Any]:
     }
 
 
-def _evict_at(body: Mapping[str, Any], now: datetime) -> datetime | None:
+def _evict_at(body: Mapping[str, Any], now: datetime, until: datetime | None) -> datetime | None:
     found = _moment(body, "evict_at", now)
     if found is not None and found < now + _SHORTEST_WARNING:
         minutes = _SHORTEST_WARNING.total_seconds() / 60
         raise HTTPError(400, "evict_at: allowed: at least %d minutes from now, so that users are warned.", minutes)
+    if found is not None and until is not None and found >= until:
+        raise HTTPError(400, "evict_at: allowed: before until, at which the device is not drained any more.")
     return found
-
-
-def _until(body: Mapping[str, Any], now: datetime) -> datetime | None:
-    return _moment(body, "until", now)
 
 
 def _moment(body: Mapping[str, Any], key: str, now: datetime) -> datetime | None:

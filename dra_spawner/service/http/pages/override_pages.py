@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import quote
 
 from tornado.httputil import url_concat
 from tornado.web import HTTPError
@@ -39,7 +38,7 @@ _SETTING_WORDS: Final = {
     OverrideKind.PLACEHOLDERS: ("placeholders", "reset-placeholders"),
     OverrideKind.PAUSED: ("paused", "resume"),
     OverrideKind.DRAINING: ("draining", "undrain"),
-    OverrideKind.DEVICES: ("device drained", "undrain"),
+    OverrideKind.DEVICES: ("device drained", "undrain-device"),
     OverrideKind.OBSERVING: ("observing", "decide"),
 }
 """Word of a setting, and the action that ends it."""
@@ -198,7 +197,7 @@ class AuditPage(OverridePage):
 
 def _address_of(setting: Mapping[str, Any]) -> str:
     """Address of a setting below the prefix."""
-    kind, name = setting["kind"], quote(setting["name"], safe="")
+    kind, name = setting["kind"], part_of_path(setting["name"])
     if kind == OverrideKind.DEVICES:
         return f"api/devices/{name}/drain"
     return f"api/settings/{kind}" + (f"/{name}" if kind != OverrideKind.OBSERVING else "")
@@ -220,6 +219,8 @@ def _change_text(details: str) -> str:
         parts.append(f"{written['min']} to {written['max']}")
     if isinstance(written.get("until"), str):
         parts.append(f"until {written['until'][:16].replace('T', ' ')} UTC")
+    if isinstance(written.get("evict_at"), str):
+        parts.append(f"servers end {written['evict_at'][:16].replace('T', ' ')} UTC")
     if written.get("reason"):
         parts.append(f"“{written['reason']}”")
     return ", ".join(parts)

@@ -11,8 +11,8 @@ __all__ = ["begins", "begins_in", "moment", "part_of_path", "span", "unrehearsed
 
 
 def part_of_path(name: str) -> str:
-    """A name as one part of an address."""
-    return quote(name, safe="")
+    """A name as a part of an address; its slashes stay, as some proxies decode ``%2F`` and others refuse it."""
+    return quote(name)
 
 
 def span(seconds: float) -> str:

@@ -47,12 +47,18 @@ function localInput(moment) {
   return `${date}T${twoDigits(moment.getHours())}:${twoDigits(moment.getMinutes())}`;
 }
 
-/** The moment that a choice of `until` means; null for none. */
-function untilMoment(form) {
-  const choice = form.elements.namedItem("until")?.value ?? "";
+/** What a choice of a time means for people: with its moment, and without. */
+const TIMES = {
+  until: ["It ends by itself: {moment}.", "It stays until somebody ends it."],
+  evict_at: ["Servers that still have it end: {moment}. Unsaved work is lost then.", "No server ends."],
+};
+
+/** The moment that the choice of a time means; null for none. */
+function momentOf(form, name) {
+  const choice = form.elements.namedItem(name)?.value ?? "";
   if (!choice) return null;
   if (choice === "date") {
-    const written = form.elements.namedItem("until-date").value;
+    const written = form.elements.namedItem(`${name}-date`).value;
     return written ? new Date(written) : null;
   }
   const now = new Date();
@@ -60,17 +66,19 @@ function untilMoment(form) {
   return new Date(now.getTime() + Number(choice) * HOUR);
 }
 
-function showUntil(form) {
-  const choice = form.elements.namedItem("until");
-  if (!choice) return;
-  const date = form.elements.namedItem("until-date");
-  date.closest("label").hidden = date.disabled = choice.value !== "date";
-  date.required = !date.disabled;
-  const moment = untilMoment(form);
+function showTimes(form) {
   const format = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  form.querySelector("[data-until]").textContent = moment
-    ? `It ends by itself: ${moment.toLocaleString(document.documentElement.lang, format)}.`
-    : "It stays until somebody ends it.";
+  for (const [name, [ends, stays]] of Object.entries(TIMES)) {
+    const choice = form.elements.namedItem(name);
+    if (!choice) continue;
+    const date = form.elements.namedItem(`${name}-date`);
+    date.closest("label").hidden = date.disabled = choice.value !== "date";
+    date.required = !date.disabled;
+    const moment = momentOf(form, name);
+    form.querySelector(`[data-time=${name}]`).textContent = moment
+      ? ends.replace("{moment}", moment.toLocaleString(document.documentElement.lang, format))
+      : stays;
+  }
 }
 
 // --- the request ----------------------------------------------------------------------------------------------------
@@ -103,11 +111,13 @@ export async function ask(method, path, body, headers = {}) {
 function bodyOf(form) {
   const body = {};
   for (const field of form.elements) {
-    if (!field.name || field.disabled || field.name.startsWith("until") || field.value === "") continue;
+    if (!field.name || field.disabled || field.name.split("-")[0] in TIMES || field.value === "") continue;
     body[field.name] = field.type === "number" ? Number(field.value) : field.value.trim();
   }
-  const until = untilMoment(form);
-  if (until) body.until = until.toISOString();
+  for (const name of Object.keys(TIMES)) {
+    const moment = momentOf(form, name);
+    if (moment) body[name] = moment.toISOString();
+  }
   return body;
 }
 
@@ -164,7 +174,7 @@ function open(button) {
     each.min = localInput(new Date());
     if (each.name === "begins" && !each.value) each.value = localInput(new Date(Math.ceil(Date.now() / HOUR + 1) * HOUR));
   }
-  showUntil(form);
+  showTimes(form);
   label();
   dialog.showModal();
   // The first field, else the button that changes nothing.
@@ -260,7 +270,7 @@ if (dialog) {
   });
   dialog.querySelector("form").addEventListener("submit", submit);
   dialog.addEventListener("input", (event) => {
-    showUntil(event.target.form);
+    showTimes(event.target.form);
     if (!running.rehearsed) return;
     running.rehearsed = false;
     element("answer").replaceChildren();

@@ -34,7 +34,7 @@ function setDrain(button, device) {
   const name = nameOf(device);
   button.hidden = !name;
   button.dataset.actionMethod = "PUT";
-  button.dataset.actionPath = `api/devices/${encodeURIComponent(name)}/drain`;
+  button.dataset.actionPath = `api/devices/${name.split("/").map(encodeURIComponent).join("/")}/drain`;
   button.dataset.actionKind = "drain-device";
   button.dataset.actionSubject = device.name;
 }
