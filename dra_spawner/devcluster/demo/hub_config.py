@@ -49,7 +49,12 @@ c.Authenticator.admin_users = {settings["admin"]}
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
 if settings["placeholders"]:
-    # A short form of jupyterhub_config.d/20-dra-spawner-service.py; the demo's administrator sees the page.
+    # A short form of jupyterhub_config.d/20-dra-spawner-service.py, with the demo's administrator alone.
+    scopes = [names.READ_SCOPE, names.OPERATE_SCOPE, names.ADMIN_SCOPE]
+    c.JupyterHub.custom_scopes = {
+        scope: {"description": f"Pages about devices: {scope}", "subscopes": scopes[:number][-1:]}
+        for number, scope in enumerate(scopes)
+    }
     service_config = directory / "dra_spawner_service_config.py"
     service_config.write_text(
         f"c.DRASpawnerService.placeholders = {settings['placeholders']!r}\n"
@@ -67,7 +72,8 @@ if settings["placeholders"]:
             ],
             "environment": {"KUBECONFIG": os.environ["KUBECONFIG"]},
             "oauth_no_confirm": True,
-            "oauth_client_allowed_scopes": ["admin-ui"],
+            # What the pages show, the administrator may do: with `delete:servers` also stop a user's server.
+            "oauth_client_allowed_scopes": [*scopes, "admin-ui", "delete:servers"],
         }
     )
 c.JupyterHub.load_roles = [
@@ -78,9 +84,14 @@ c.JupyterHub.load_roles = [
     }
 ]
 if settings["placeholders"]:
-    c.JupyterHub.load_roles.append(
-        {"name": names.SERVICE, "services": [names.HUB_SERVICE], "scopes": ["list:users", "read:servers"]}
-    )
+    c.JupyterHub.load_roles += [
+        {"name": names.SERVICE, "services": [names.HUB_SERVICE], "scopes": ["list:users", "read:servers"]},
+        {
+            "name": "dra-spawner-admin",
+            "users": [settings["admin"]],
+            "scopes": [names.ADMIN_SCOPE, f"access:services!service={names.HUB_SERVICE}", "delete:servers"],
+        },
+    ]
 
 c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"]
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{settings['proxy_api_port']}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
+import urllib.parse
 
 import aiohttp
 import configurable_http_proxy.cli
@@ -58,6 +59,18 @@ class StreamingProxyHandler(ProxyHandler):  # type: ignore[misc] # that package 
     """Forwards head and body of a response as they arrive, without a time limit."""
 
     _forwarding: asyncio.Task[None] | None = None
+
+    async def get_target_url(self, path: str | None) -> str | None:
+        """The address of the target, with the path as it was asked for.
+
+        The library decodes a path and encodes it again, and so makes two parts of ``a%2Fb``.
+        """
+        url = await super().get_target_url(path)
+        if url is None:
+            return None
+        parts, encoded = urllib.parse.urlsplit(url), urllib.parse.quote(path or "").lstrip("/")
+        asked = self.request.path.lstrip("/")
+        return parts._replace(path=parts.path.removesuffix(encoded) + asked).geturl() if encoded else str(url)
 
     async def call_proxy(self, path: str | None = None) -> None:
         """Answer a request with the response of its target."""

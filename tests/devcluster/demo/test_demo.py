@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from dra_spawner.devcluster.demo import demo
 from tests.integration.hub_with_service import log_in
@@ -61,6 +62,30 @@ async def test_the_demo_serves_a_form_and_has_warm_placeholders() -> None:
 
         await eventually(has_ready_choice, "a choice is ready", shows=form)
         assert "Whole GPU" in await form()
+        await can_do_what_the_pages_show(session, f"{running.address}/services/dra-spawner/")
+
+
+async def can_do_what_the_pages_show(session: aiohttp.ClientSession, service: str) -> None:
+    """Check that the demo's administrator has every level of access, and may stop servers and drain devices."""
+    async with session.get(service) as answer:
+        page = await answer.text()
+    allowed, xsrf = (re.search(f'{each}="([^"]*)"', page) for each in ("data-allowed", "data-xsrf"))
+    assert allowed is not None
+    assert allowed[1] == "read operate admin"
+    assert 'data-action="stop-server"' in page
+    assert xsrf is not None
+    headers = {"X-XSRFToken": xsrf[1]}
+    for path in (
+        "api/settings/observing",
+        "api/settings/draining/whole-gpus",
+        "api/settings/placeholders/gpu-slice%2Fmemory%3D5Gi",
+        "api/devices/gpu.example.com%2Fwhole-gpus%2Fgpu-0/drain",
+    ):
+        for method, status in (("PUT", 200), ("DELETE", 204)):
+            body = {"json": {"min": 0, "max": 1} if "placeholders" in path else {}} if method == "PUT" else {}
+            url = URL(service + path, encoded=True)
+            async with session.request(method, url, headers=headers, **body) as answer:
+                assert answer.status == status, (method, path, await answer.text())
 
 
 #: Python runs it at the start of each process: the first proxy waits until JupyterHub ends it.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from tests.local_server import serving_app
 from tests.polling import PATIENCE_SECONDS, eventually
@@ -85,11 +86,15 @@ class Target:
             digest.update(chunk)
         return web.Response(text=f"{count} {digest.hexdigest()}")
 
+    async def echo(self, request: web.Request) -> web.Response:
+        return web.Response(text=request.raw_path)
+
     def application(self) -> web.Application:
         application = web.Application()
         for name in ("page", "unchanged", "packed", "events", "large", "cut"):
             application.router.add_get(f"/{name}", getattr(self, name))
         application.router.add_put("/upload", self.upload)
+        application.router.add_get("/echo/{rest:.*}", self.echo)
         return application
 
 
@@ -137,6 +142,13 @@ async def test_head_returns_the_content_length_of_get(proxied):
         assert answer.headers["Content-Length"] == "10"
         assert answer.content_type == "text/plain"
         assert await answer.read() == b""
+
+
+async def test_a_path_arrives_as_it_was_asked_for(proxied):
+    """Names of devices and of choices have slashes, and are one part of an address."""
+    for path in ("/echo/a%2Fb%3Dc/drain?x=%2F", "/echo/%C3%A4%20%25", "/echo/plain", "/echo/user@host/~x"):
+        async with proxied.get(URL(path, encoded=True)) as answer:
+            assert await answer.text() == path
 
 
 async def test_each_cookie_arrives(proxied):
