@@ -223,6 +223,7 @@ OPEN = (
     ("settings/paused/{choice}", open_to_all(override_handlers.PausedHandler)),
     ("settings/draining/{node}", open_to_all(override_handlers.DrainingHandler)),
     ("devices/{device}/drain", open_to_all(override_handlers.DeviceDrainHandler)),
+    ("settings/acting", open_to_all(override_handlers.ActingHandler)),
     ("settings/observing", open_to_all(override_handlers.ObservingHandler)),
     ("settings", open_to_all(override_handlers.SettingsHandler)),
     ("audit", open_to_all(override_handlers.AuditHandler)),

@@ -118,6 +118,8 @@ class ScaleAhead:
     def __init__(self, settings: ScaleAheadSettings, calendars: CalendarBook | None = None) -> None:
         self.settings = settings
         self.calendars = calendars or CalendarBook()
+        self.is_told_to_act: Callable[[], bool] = lambda: False
+        """Returns whether a person has ordered that forecasts are the targets for a time."""
         self.webhooks: Callable[[str], Mapping[str, WebhookAnswer]] = lambda choice: {}
         """Returns the last good answers of webhooks about a choice."""
         self.situations: Mapping[str, GroupSituation] = {}
@@ -148,6 +150,11 @@ class ScaleAhead:
         self._counter: LaunchCounter | None = None
         self._problems: tuple[str, ...] = ()
         self._ahead: dict[tuple[ProfileGroup, tuple[int, ...], tuple[Occurrence, ...]], list[int]] = {}
+
+    @property
+    def mode(self) -> ScaleAheadMode:
+        """What is done with forecasts now."""
+        return ScaleAheadMode.ACT if self.is_told_to_act() else self.settings.mode
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -380,7 +387,7 @@ class ScaleAhead:
 
     def ranges(self, groups: Iterable[ProfileGroup]) -> Mapping[str, ReplicaRange]:
         """Ranges of placeholders by shape, of groups whose target is the forecast; none unless the mode is to act."""
-        if self.settings.mode is not ScaleAheadMode.ACT:
+        if self.mode is not ScaleAheadMode.ACT:
             return {}
         return {each.shape: made.range_of(each) for each in groups if (made := self.forecasts.get(each.name))}
 
@@ -421,7 +428,7 @@ class ScaleAhead:
     @property
     def keeps_surplus(self) -> bool:
         """Whether no placeholder may count as surplus: this replica leads, and targets are not known yet."""
-        return self.settings.mode is ScaleAheadMode.ACT and self._counter is not None and not self.is_ready
+        return self.mode is ScaleAheadMode.ACT and self._counter is not None and not self.is_ready
 
     def problems(self, now: datetime) -> tuple[str, ...]:
         """Problems of calendars and limits, as sentences without their full stop."""

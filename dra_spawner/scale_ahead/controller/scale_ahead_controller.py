@@ -11,6 +11,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 
 __all__ = ["ScaleAheadController"]
@@ -32,6 +33,27 @@ class ScaleAheadController(PlaceholderController):
     ) -> None:
         self.scale_ahead = scale_ahead or ScaleAhead(ScaleAheadSettings())
         super().__init__(api, watch, decisions, settings, targets=self.scale_ahead, now=now, times=times)
+        self.scale_ahead.is_told_to_act = lambda: self.overrides.present.acting is not None
+
+    def not_preparing_because(self) -> str:
+        """Why no placeholders are created for expected users, as a part of a sentence; empty if they are."""
+        if not self.is_on:
+            return "the service has no placeholders (setting placeholders)"
+        mode = self.scale_ahead.mode
+        return self.policy.observing_because or ("" if mode is ScaleAheadMode.ACT else f"scale-ahead only {mode}s")
+
+    def not_prepared_because(self, profile: str, shape: str) -> str:
+        """Why no placeholders are created for expected users of a choice, as `not_preparing_because` says it."""
+        group = next((each for each in self.groups() if each.shape == shape), None)
+        if because := self.not_preparing_because():
+            return because
+        if group is None:
+            return f"{profile} has no placeholders"
+        if shape in self.policy.paused:
+            return f"placeholders of {profile} are paused"
+        if not self.scale_ahead.follows_calendar(group):
+            return f"the policy of {profile} does not follow the calendar"
+        return ""
 
     def advance_forecasts(self) -> None:
         """Make the forecasts of the present minute, if it is a new one, and decide soon."""

@@ -289,19 +289,7 @@ class Rehearsals:
 
     def _not_prepared(self, expected: ExpectedUsers) -> str:
         """Why scale-ahead creates no placeholders for the users of an entry; empty if it does."""
-        controller, profile, group = self._controller, expected.profile, self._group(expected)
-        mode, policy = controller.scale_ahead.settings.mode, controller.policy
-        if mode is not ScaleAheadMode.ACT:
-            return f"scale-ahead only {mode.value}s"
-        if group is None:
-            return f"{profile} has no placeholders"
-        if policy.observing_because:
-            return policy.observing_because
-        if group.shape in policy.paused:
-            return f"placeholders of {profile} are paused"
-        if not controller.scale_ahead.follows_calendar(group):
-            return f"the policy of {profile} does not follow the calendar"
-        return ""
+        return self._controller.not_prepared_because(expected.profile, expected.shape.id)
 
     async def what_if(self, question: WhatIf) -> Simulation:
         """Simulate a change of the present cluster. It takes turns with rehearsals.

@@ -62,6 +62,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/settings/paused/{choice}", override_handlers.PausedHandler),
     ("api/settings/draining/{node}", override_handlers.DrainingHandler),
     ("api/devices/{device}/drain", override_handlers.DeviceDrainHandler),
+    ("api/settings/acting", override_handlers.ActingHandler),
     ("api/settings/observing", override_handlers.ObservingHandler),
     ("api/audit", override_handlers.AuditHandler),
     ("api/placements", PlacementsHandler),

@@ -30,6 +30,7 @@ CHANGES: dict[str, tuple[str, Any, Any]] = {
     "api/settings/paused/{choice}": ("api/settings/paused/gpu-slice", {}, {}),
     "api/settings/draining/{node}": ("api/settings/draining/n2", {}, {"reason": "repair"}),
     "api/devices/{device}/drain": (f"api/devices/{DRIVER}%2Fn2%2Fgpu-0/drain", {}, {"reason": "fan"}),
+    "api/settings/acting": ("api/settings/acting", {}, {}),
     "api/settings/observing": ("api/settings/observing", {}, {}),
     "api/calendar-entries/{id}": ("", ENTRY, {**ENTRY, "minutes": 30}),
 }  # fmt: skip

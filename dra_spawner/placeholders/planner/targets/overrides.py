@@ -25,6 +25,7 @@ __all__ = [
     "MAX_ORDERS",
     "MAX_OVERRIDES",
     "ORDER_LASTING",
+    "WHOLE_SERVICE",
     "AuditEntry",
     "Override",
     "OverrideKey",
@@ -66,9 +67,14 @@ class OverrideKind(StrEnum):
     DRAINING = "draining"
     #: A device is drained: it is given to no new server.
     DEVICES = "devices"
-    #: Nothing is decided; its name is always `OBSERVING_NAME`.
+    #: Nothing is decided; its name is always `WHOLE_SERVICE`.
     OBSERVING = "observing"
+    #: Forecasts are the targets, although the service is configured only to advise; its name is always `WHOLE_SERVICE`.
+    ACTING = "acting"
 
+
+#: Name of a setting about everything that the service does.
+WHOLE_SERVICE: Final = "service"
 
 OverrideKey: TypeAlias = tuple[OverrideKind, str]
 """Kind and name of a setting: the name of a choice, of a node, or of a device as ``driver/pool/device``."""
@@ -244,6 +250,11 @@ class Overrides:
     def audited(self, entry: AuditEntry) -> Overrides:
         """The same with one more entry in the audit trail."""
         return replace(self, audit=(*self.audit, entry)[-_MAX_AUDITED:])
+
+    @property
+    def acting(self) -> Override | None:
+        """The order that forecasts are the targets; None without one."""
+        return self.settings.get((OverrideKind.ACTING, WHOLE_SERVICE))
 
     @property
     def replicas(self) -> dict[str, ReplicaRange]:

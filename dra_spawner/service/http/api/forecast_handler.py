@@ -36,7 +36,7 @@ class ForecastsHandler(PlaceholderHandler):
         ahead = self.controller.scale_ahead
         self.write_json(
             {
-                "mode": ahead.settings.mode,
+                "mode": ahead.mode,
                 **self.page(forecasts_json(self.controller), lambda each: str(each["name"])),
                 "expected": expected_json(self.controller, self.context.scale_ahead),
                 "problems": list(ahead.problems(self.controller.now())),
@@ -47,7 +47,7 @@ class ForecastsHandler(PlaceholderHandler):
 
 def forecasts_json(controller: ScaleAheadController) -> list[dict[str, Any]]:
     """The last forecast of each choice with placeholders, sorted by name."""
-    is_target = controller.scale_ahead.settings.mode is ScaleAheadMode.ACT
+    is_target = controller.scale_ahead.mode is ScaleAheadMode.ACT
     return [_forecast_json(each, is_target=is_target) for _, each in sorted(controller.scale_ahead.forecasts.items())]
 
 
@@ -58,7 +58,9 @@ def expected_json(controller: ScaleAheadController, runner: ScaleAheadRunner | N
     found = controller.scale_ahead.calendars.occurrences(now, _AHEAD)
     with_placeholders = {choice: None for group in controller.groups() for choice in group.choices}
     return [
-        _occurrence_json(each, rehearsed.get(each), _unusable(each, controller, with_placeholders))
+        _occurrence_json(
+            each, rehearsed.get(each), _unusable(each, controller, with_placeholders), _not_prepared(each, controller)
+        )
         for each in found
         if each.ends > now
     ]
@@ -107,7 +109,18 @@ def _forecast_json(made: GroupForecast, *, is_target: bool) -> dict[str, Any]:
     }
 
 
-def _occurrence_json(occurrence: Occurrence, rehearsal: Rehearsal | None, unusable: str | None) -> dict[str, Any]:
+def _not_prepared(occurrence: Occurrence, controller: ScaleAheadController) -> str | None:
+    """Why no placeholders are created for an entry, as a sentence without its full stop; None if they are."""
+    shapes = controller.published.shapes
+    choice = find_choice(occurrence.profile, shapes)
+    if choice is None:
+        return "the hub publishes no such choice" if shapes else None
+    return controller.not_prepared_because(occurrence.profile, shapes[choice].id) or None
+
+
+def _occurrence_json(
+    occurrence: Occurrence, rehearsal: Rehearsal | None, unusable: str | None, not_prepared: str | None
+) -> dict[str, Any]:
     return {
         "name": occurrence.name,
         "profile": occurrence.profile,
@@ -119,5 +132,6 @@ def _occurrence_json(occurrence: Occurrence, rehearsal: Rehearsal | None, unusab
         "ramp_minutes": occurrence.ramp.total_seconds() / 60,
         "source": occurrence.source,
         "unusable_because": unusable,
+        "not_prepared_because": not_prepared,
         "rehearsal": {"is_possible": rehearsal.is_possible, "verdict": rehearsal.verdict} if rehearsal else None,
     }

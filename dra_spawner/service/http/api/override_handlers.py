@@ -13,12 +13,14 @@ from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.device_drains import device_of
 from dra_spawner.placeholders.planner.targets.overrides import (
     MAX_OVERRIDES,
+    WHOLE_SERVICE,
     AuditEntry,
     Override,
     OverrideKind,
     Overrides,
 )
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, ReplicaRange
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.requests.guarded_handler import etag_of
@@ -26,6 +28,7 @@ from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.override_schemas import AUDIT, DEVICE_MARK, MARK, NUMBERS, SETTING, SETTINGS
 
 __all__ = [
+    "ActingHandler",
     "AuditHandler",
     "DeviceDrainHandler",
     "DrainingHandler",
@@ -43,8 +46,6 @@ _LONGEST_TIME: Final = 40
 _LONGEST_SETTING: Final = timedelta(days=366)
 #: Users get at least this warning before their servers are ended.
 _SHORTEST_WARNING: Final = timedelta(minutes=5)
-#: The only name of the setting that the service observes.
-_SERVICE: Final = "service"
 _MARK_KEYS: Final = ("until", "reason")
 _PUT: Final[Mapping[str, Any]] = {"problems": (409,), "precondition": True}
 _DELETE: Final[Mapping[str, Any]] = {"status": 204, "problems": (409,), "precondition": True}
@@ -306,25 +307,55 @@ class DeviceDrainHandler(_SettingHandler):
         return name
 
 
-class ObservingHandler(_SettingHandler):
+class _ServiceHandler(_SettingHandler):
+    """Base of the settings about everything that the service does."""
+
+    def known_name(self, name: str, *, must_exist: bool = True) -> str:
+        return name
+
+
+class ActingHandler(_ServiceHandler):
+    """``api/settings/acting``: forecasts are the targets for a time, although the service is set up to advise."""
+
+    kind = OverrideKind.ACTING
+
+    @endpoint("Whether forecasts are the targets by order.", Access.READ, answer=SETTING, problems=(404,))
+    async def get(self) -> None:
+        self.read(WHOLE_SERVICE)
+
+    @endpoint(
+        "Let forecasts be the targets, although scale_ahead is not act.",
+        Access.ADMIN,
+        body=MARK,
+        answer=SETTING,
+        **_PUT,
+    )
+    async def put(self) -> None:
+        if self.controller.scale_ahead.settings.mode is ScaleAheadMode.ACT:
+            raise HTTPError(409, "Forecasts are the targets already: the setting scale_ahead is act.")
+        await self.save(WHOLE_SERVICE)
+
+    @endpoint("Return to the setting scale_ahead.", Access.ADMIN, **{**_DELETE, "problems": (404, 409)})
+    async def delete(self) -> None:
+        await self.remove(WHOLE_SERVICE)
+
+
+class ObservingHandler(_ServiceHandler):
     """``api/settings/observing``: the service shows everything, and decides nothing."""
 
     kind = OverrideKind.OBSERVING
 
     @endpoint("Whether the service only observes.", Access.READ, answer=SETTING, problems=(404,))
     async def get(self) -> None:
-        self.read(_SERVICE)
+        self.read(WHOLE_SERVICE)
 
     @endpoint("Observe only: decide nothing, reserve nothing.", Access.ADMIN, body=MARK, answer=SETTING, **_PUT)
     async def put(self) -> None:
-        await self.save(_SERVICE)
+        await self.save(WHOLE_SERVICE)
 
     @endpoint("Decide again.", Access.ADMIN, **{**_DELETE, "problems": (404, 409)})
     async def delete(self) -> None:
-        await self.remove(_SERVICE)
-
-    def known_name(self, name: str, *, must_exist: bool = True) -> str:
-        return name
+        await self.remove(WHOLE_SERVICE)
 
 
 def audit_json(entry: AuditEntry) -> dict[str, Any]:

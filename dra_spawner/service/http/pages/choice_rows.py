@@ -179,7 +179,7 @@ async def choice_rows(context: ServiceContext) -> ChoiceRows:
         return ChoiceRows()
     choices = {each["name"]: each for each in await profiles_json(context)}
     settings = set_by_people(controller)
-    is_shown = controller.scale_ahead.settings.mode is not ScaleAheadMode.OBSERVE
+    is_shown = controller.scale_ahead.mode is not ScaleAheadMode.OBSERVE
     forecasts = {each["name"]: each for each in forecasts_json(controller)} if is_shown else {}
     limited = {each["shape"]: each for each in limited_json(controller)}
     of_shape: dict[str, list[Mapping[str, Any]]] = {}

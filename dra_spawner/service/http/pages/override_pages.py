@@ -11,7 +11,9 @@ from tornado.httputil import url_concat
 from tornado.web import HTTPError
 
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
+from dra_spawner.placeholders.planner.targets.overrides import WHOLE_SERVICE, OverrideKind
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.api.calendar_entry_handlers import entry_json
 from dra_spawner.service.http.api.forecast_handler import expected_json
@@ -40,8 +42,11 @@ _SETTING_WORDS: Final = {
     OverrideKind.DRAINING: ("draining", "undrain"),
     OverrideKind.DEVICES: ("device drained", "undrain-device"),
     OverrideKind.OBSERVING: ("observing", "decide"),
+    OverrideKind.ACTING: ("acting", "advise"),
 }
 """Word of a setting, and the action that ends it."""
+_OF_SERVICE: Final = (OverrideKind.OBSERVING, OverrideKind.ACTING)
+"""Kinds whose address has no name."""
 
 
 class OverridePage(PageHandler):
@@ -62,8 +67,9 @@ class OverridePage(PageHandler):
     def get_template_namespace(self) -> dict[str, Any]:
         """Names that these templates know."""
         words = {"span": span, "moment": moment, "path_part": part_of_path}
-        is_found = self.context.controller is not None
-        return {**super().get_template_namespace(), "notes": self.notes, "is_found": is_found, **words}
+        controller = self.context.controller
+        found = {"notes": self.notes, "is_found": controller is not None, **_mode_words(controller)}
+        return {**super().get_template_namespace(), **found, **words}
 
 
 class PlaceholdersPage(OverridePage):
@@ -81,7 +87,6 @@ class PlaceholdersPage(OverridePage):
             is_on=controller is not None and controller.is_on,
             most_shown=_PLACEHOLDERS_SHOWN,
             meanings=DEMAND_MEANINGS,
-            is_advice=any(each.forecast and not each.forecast["is_target"] for each in found.rows),
             estimates=wait_estimates_json(self.context),
         )
 
@@ -195,12 +200,26 @@ class AuditPage(OverridePage):
         )
 
 
+def _mode_words(controller: ScaleAheadController | None) -> dict[str, Any]:
+    """What `mode_banner.html` shows: the order to act, the mode without it, and whether one can be given."""
+    if controller is None:
+        return {"acting": None, "can_act": False, "configured_mode": ""}
+    mode, settings = controller.scale_ahead.settings.mode, set_by_people(controller)
+    return {
+        "acting": settings.get((OverrideKind.ACTING, WHOLE_SERVICE)) if mode is not ScaleAheadMode.ACT else None,
+        "can_act": controller.is_on
+        and controller.scale_ahead.mode is not ScaleAheadMode.ACT
+        and not controller.policy.observing_because,
+        "configured_mode": mode.value,
+    }
+
+
 def _address_of(setting: Mapping[str, Any]) -> str:
     """Address of a setting below the prefix."""
     kind, name = setting["kind"], part_of_path(setting["name"])
     if kind == OverrideKind.DEVICES:
         return f"api/devices/{name}/drain"
-    return f"api/settings/{kind}" + (f"/{name}" if kind != OverrideKind.OBSERVING else "")
+    return f"api/settings/{kind}" + (f"/{name}" if kind not in _OF_SERVICE else "")
 
 
 def _change_text(details: str) -> str:

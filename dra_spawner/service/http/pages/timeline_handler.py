@@ -53,7 +53,7 @@ class TimelinePage(OverridePage):
         names = [each.name for each in controller.groups()] if controller is not None else []
         found = await read_timeline(self.context, hours, profile)
         said = found.json()
-        mode = controller.scale_ahead.settings.mode if controller is not None else ScaleAheadMode.OBSERVE
+        mode = controller.scale_ahead.mode if controller is not None else ScaleAheadMode.OBSERVE
         await self.render(
             "timeline_page.html",
             found=found,

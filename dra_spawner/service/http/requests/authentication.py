@@ -223,6 +223,15 @@ class PageHandler(_HubHandler):
             super().reject_unauthenticated()
         self.redirect(self.get_login_url())
 
+    def get_template_namespace(self) -> dict[str, Any]:
+        """Names that each page knows: also what its dialogs say of the mode."""
+        controller = self.context.controller
+        mode = {
+            "not_preparing": controller.not_preparing_because() if controller is not None else "",
+            "observing_because": controller.policy.observing_because if controller is not None else "",
+        }
+        return {**super().get_template_namespace(), **mode}
+
     def render_string(self, template_name: str, **kwargs: Any) -> bytes:
         """The page; a character that hides or turns round texts of drivers and users becomes U+FFFD."""
         return _HIDING.sub("\ufffd", super().render_string(template_name, **kwargs).decode()).encode()

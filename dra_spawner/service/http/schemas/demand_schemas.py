@@ -79,6 +79,7 @@ _OCCURRENCE: Final = record(
         "ramp_minutes": number(10.0),
         "source": text("calendar_entries"),
         "unusable_because": nullable(text("the hub publishes no such choice")),
+        "not_prepared_because": nullable(text("scale-ahead only advises")),
         "rehearsal": nullable(record({"is_possible": flag(), "verdict": text("Yes: all 350 users can start.")})),
     }
 )

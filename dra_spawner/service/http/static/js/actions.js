@@ -161,6 +161,9 @@ function open(button) {
   element("title").textContent = filled(template.dataset.title, subject);
   element("content").replaceChildren(template.content.cloneNode(true));
   for (const each of element("content").querySelectorAll("[data-subject]")) each.textContent = subject;
+  // While the service only observes, it takes orders, and carries none out.
+  const held = template.dataset.always === undefined ? document.querySelector("[data-held]") : null;
+  element("held").textContent = held?.textContent ?? "";
   element("problem").textContent = "";
   element("answer").replaceChildren();
   element("confirm").removeAttribute("aria-disabled"); // an answer to the dialog before may be on its way
