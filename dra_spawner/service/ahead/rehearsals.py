@@ -25,7 +25,6 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
 from dra_spawner.scale_ahead.demand.forecast import usual_growth
