@@ -150,7 +150,7 @@ class ClusterWatch:
     def staleness_seconds(self) -> float:
         """Age of the oldest collection; infinite until all were listed once.
 
-        Without failures it stays below the duration of a watch (30 s, `InformerSettings.watch_seconds`).
+        Without failures it stays below the duration of a watch (10 s, `InformerSettings.watch_seconds`).
         """
         return max(informer.staleness_seconds() for informer in self._informers.values())
 

@@ -204,7 +204,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         min=1.0,
         help="""
         Greatest age of the data about the cluster, in seconds. With older data nothing is decided, and `readyz` answers
-        503. In a quiet cluster the data get 36 s old.
+        503. In a quiet cluster the data get 10 s old.
         """,
     ).tag(config=True)
     decisions_kept = Integer(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner.kube.cluster_watch import Change
@@ -20,8 +21,8 @@ _MAX_STREAMS: Final = 200
 _KEPT: Final = 1_000
 #: Time in which changes are gathered to one event.
 _GATHER_SECONDS: Final = 0.5
-#: Time after which an idle stream gets a comment, so that proxies keep it open.
-_IDLE_SECONDS: Final = 15.0
+#: Interval of the heartbeat, which says how old the data are, and keeps a stream open at proxies.
+_HEARTBEAT_SECONDS: Final = 5.0
 _OF_NODES: Final = ("nodes", "profiles")
 _OF_PODS: Final = ("nodes", "pending-servers", "placeholders", "profiles")
 _RESOURCES: Final[Mapping[Kind, tuple[str, ...]]] = {
@@ -42,10 +43,13 @@ class ChangeFeed:
     """Gathers changes, numbers them, and gives them to streams.
 
     An event ``changed`` names the lists of the API that have changed; ``decision`` has a decision; ``reset`` says that
-    events are missing, so that everything should be read again.
+    events are missing, so that everything should be read again. Each stream has the heartbeat ``age`` beside them: the
+    age of the data about the cluster. A stream that goes on says nothing about the data otherwise.
     """
 
     def __init__(self) -> None:
+        self.data_age: Callable[[], float] = lambda: math.inf
+        """Seconds since the data about the cluster were complete."""
         self._epoch = secrets.token_hex(4)
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._number = 0
@@ -106,20 +110,28 @@ class ChangeFeed:
         seen = self._begin(last_id)
         begun = f"retry: 1000\nid: {self._epoch}-{self._number if seen is None else seen}\n"
         yield (begun + ("event: reset\ndata: {}\n\n" if seen is None and last_id else ": begun\n\n")).encode()
+        yield self._heartbeat()
+        beat = loop.time() + _HEARTBEAT_SECONDS
         seen = self._number if seen is None else seen
         while True:
             following = self._next
             for number, message in [each for each in self._kept if each[0] > seen]:
                 seen = number
                 yield message
-            left = end - loop.time()
-            if left <= 0:
+            now = loop.time()
+            if now >= end:
                 return
-            try:
-                async with asyncio.timeout(min(left, _IDLE_SECONDS)):
+            if now >= beat:
+                yield self._heartbeat()
+                beat = now + _HEARTBEAT_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(end, beat)):
                     await following.wait()
-            except TimeoutError:
-                yield b": idle\n\n"
+
+    def _heartbeat(self) -> bytes:
+        age = self.data_age()
+        seconds = f"{age:.1f}" if math.isfinite(age) else "null"
+        return f'event: age\ndata: {{"seconds":{seconds}}}\n\n'.encode()
 
     def _begin(self, last_id: str) -> int | None:
         """The number of the last event that a client has; None if it is not known, or later events are dropped."""

@@ -112,6 +112,7 @@ class ServiceContext:
         self.summaries = NodeSummaries(watch, self.figures)
         self.controller = controller
         watch.on_change(self.feed.note_change)
+        self.feed.data_age = watch.staleness_seconds
         if controller is not None:
             controller.overrides.on_change(lambda: self.feed.note(_SET_BY_PEOPLE))
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -165,3 +166,32 @@ async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) ->
         await picture(admin, "nodes-of-a-hub")
         await admin.keyboard.press("Enter")
         await admin.wait_for_url("**/hub/log*")
+
+
+async def test_figures_get_old_although_the_stream_goes_on(context: ServiceContext) -> None:
+    """The service answers, and the cluster does not: the page says how old its figures are, and ages go on."""
+    heard_at = time.monotonic()
+    context.feed.data_age = lambda: time.monotonic() - heard_at
+    async with whole_service(context) as url, chromium() as browser:
+        page = await browser.new_page()
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        await page.goto(url)
+        await page.locator("#freshness[data-state=live]").wait_for()
+        row = "<tr><td><span id=wait data-seconds=51>51 s</span></td></tr>"
+        await page.evaluate(f"document.querySelector('#notes').innerHTML = '<table>{row}</table>'")
+        await page.locator("#wait", has_text=re.compile("^5[34] s$")).wait_for()
+        heard_at -= 20
+        old = page.locator(
+            "#freshness[data-state=failed]", has_text=re.compile(r"Not up to date\s+· figures are 2\d s old")
+        )
+        await old.wait_for()
+        await picture(page, "figures-are-old")
+        # A page that comes now says it itself, for readers without scripts.
+        context.feed.data_age = lambda: 185.0
+        async with await browser.new_context(java_script_enabled=False) as plain:
+            opened = await plain.new_page()
+            await opened.goto(url)
+            assert "Figures are 3 min old" in await opened.inner_text("#freshness")
+        heard_at = time.monotonic()
+        context.feed.data_age = lambda: time.monotonic() - heard_at
+        await page.locator("#freshness[data-state=live]").wait_for()

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -79,7 +80,7 @@ async def until_equal(watch: ClusterWatch, api: KubernetesApi) -> None:
 async def watched(kubeconfig: Path, **options: Any) -> AsyncIterator[ClusterWatch]:
     async with (
         await KubernetesApi.from_kubeconfig(kubeconfig) as api,
-        ClusterWatch(api, settings=SETTINGS, **options) as watch,
+        ClusterWatch(api, **{"settings": SETTINGS, **options}) as watch,
     ):
         yield watch
 
@@ -242,11 +243,16 @@ async def test_while_the_api_server_is_away_knowledge_gets_old_and_then_fresh_ag
 
 
 async def test_connection_that_hangs_is_noticed(embedded_cluster: ClusterUnderTest):
-    async with watched_through_proxy(embedded_cluster) as (proxy, watch):
+    """One watch, while all others go on: its kind is not known any more, and the data get old."""
+    settings = replace(SETTINGS, watch_seconds=1, grace_seconds=0.2)
+    async with watched_through_proxy(embedded_cluster, settings=settings) as (proxy, watch):
         await synced(watch)
-        proxy.fail(Fault.hold(), times=None)
-        most = 1.2 * SETTINGS.watch_seconds
-        await eventually(lambda: watch.staleness_seconds() > most, "it is older than a quiet watch lets it get")
+        proxy.fail(Fault.hold(), resource="pods", times=None)
+        await eventually(lambda: watch.knowledge()[Kind.POD] is Knowledge.UNKNOWN, "the connection counts as dead")
+        await eventually(lambda: watch.staleness_seconds() > 1.2, "it is older than a quiet watch lets it get")
+        assert watch.problems()[0].startswith("Cannot follow pods:")
+    usual = InformerSettings()
+    assert usual.watch_seconds + usual.grace_seconds < 15
 
 
 async def test_missing_right_is_named_and_the_rest_goes_on(embedded_cluster: ClusterUnderTest):

@@ -31,9 +31,10 @@ from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
 
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
-_INFORMERS = InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4)
-#: A watch lasts a fifth longer or shorter than it is set to.
-_LONGEST_WATCH_SECONDS = 1.2 * _INFORMERS.watch_seconds
+#: A jump of the clock ends each watch that is due: shorter watches would only cost more requests.
+_INFORMERS = InformerSettings(watch_seconds=30, first_delay_seconds=0.05, longest_delay_seconds=0.4)
+#: A watch is at most a fifth shorter than it is set to.
+_LONGEST_WATCH_SECONDS = _INFORMERS.watch_seconds
 _LEASE = LeaseTimes(2.2, 1.6, 0.2)
 _TIMES = ReconcilerTimes(idle=0.05, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
 #: Of a request that is not answered.

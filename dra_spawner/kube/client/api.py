@@ -45,7 +45,7 @@ __all__ = [
 
 DEFAULT_TIMEOUT_SECONDS = 10.0
 # A watch is ended by the server after timeoutSeconds; if it has not done so this much later, the connection is dead.
-_WATCH_GRACE_SECONDS = 10.0
+_WATCH_GRACE_SECONDS: Final = 10.0
 # 500 common objects have 2 MB.
 _MAX_PAGE_BYTES = 16 * 2**20
 # A larger page is requested again with its limit divided by this; without a limit, from this number of objects.
@@ -337,6 +337,7 @@ class KubernetesApi:
         field_selector: str = "",
         bookmarks: bool = False,
         watch_seconds: int = 300,
+        grace_seconds: float = _WATCH_GRACE_SECONDS,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
         """Changes of a collection, over one connection.
@@ -350,6 +351,9 @@ class KubernetesApi:
             Version of a list or an object to begin after. None begins with an ADDED event for each object.
         bookmarks
             Whether to get ``BOOKMARK`` events: objects with nothing but a version, which say how far the server is.
+        grace_seconds
+            Limit until the server accepts the watch, and after `watch_seconds` until it has ended the watch. Then the
+            connection counts as broken.
         on_open
             Called when the server accepts the watch, which may be long before the first change.
 
@@ -371,9 +375,9 @@ class KubernetesApi:
             params["allowWatchBookmarks"] = "true"
         request = ApiRequest("watch", "GET", path, params)
         timeout = aiohttp.ClientTimeout(
-            total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self.connection.timeout_seconds
+            total=watch_seconds + grace_seconds, sock_connect=self.connection.timeout_seconds
         )
-        async with self.connection.send(request, timeout) as response:
+        async with self.connection.send(request, timeout, grace_seconds) as response:
             if response.content_type.startswith("text/"):
                 raise _bad_answer(request.target, f"a watch begins with {response.content_type}")
             on_open()

@@ -144,8 +144,15 @@ class ApiConnection:
             return b"".join(pieces)
 
     @asynccontextmanager
-    async def send(self, request: ApiRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def send(
+        self, request: ApiRequest, timeout: aiohttp.ClientTimeout, begin_seconds: float | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send one request; the response if it succeeded.
+
+        Parameters
+        ----------
+        begin_seconds
+            Limit until the answer begins; None for that of the whole.
 
         Raises
         ------
@@ -155,13 +162,15 @@ class ApiConnection:
         target = request.target
         response: aiohttp.ClientResponse | None = None
         try:
-            response = await self._response(request, timeout)
+            async with asyncio.timeout(begin_seconds) as begin:
+                response = await self._response(request, timeout)
             if response.status >= 400:
                 raise error_from_response(target, response.status, await response.read(), response.headers)
             yield response
         except TimeoutError as error:
             message = str(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else ""
-            message = message or f"no answer within {timeout.total:g} s"
+            limit = begin_seconds if begin.expired() else timeout.total
+            message = message or f"no answer within {limit:g} s"
             raise KubernetesTimeout(target, status=0, reason="Timeout", message=message) from error
         except (aiohttp.ClientError, OSError) as error:
             message = str(error) or type(error).__name__

@@ -87,7 +87,6 @@ class NodesPage(PageHandler):
             meanings=_MARK_MEANINGS,
             kinds=_KINDS,
             described=_described,
-            age=_age(watch.staleness_seconds()) if watch is not None else "No data has come yet",
             percent=lambda value: f"{value:.0%}",
             readiness=readiness,
             problems=self._problems(),
@@ -114,9 +113,3 @@ def _described(device: Mapping[str, Any]) -> str:
     said += [f"blocked by other devices {blocked:.0%}"] if blocked else []
     said += [f"free {free:.0%}"] if free > _LEAST_SHARE else []
     return f"{device['name']}: {'; '.join(said)}"
-
-
-def _age(seconds: float) -> str:
-    if seconds == float("inf"):
-        return "The data is not complete yet"
-    return "As of now" if seconds < 60 else f"As of {span(seconds)} ago"

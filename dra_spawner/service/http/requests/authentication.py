@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -17,11 +18,12 @@ from tornado.web import HTTPError
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.requests.endpoints import HTML, Access, Endpoint, endpoint, endpoints_of
 from dra_spawner.service.http.requests.guarded_handler import GuardedHandler, sentence_of
-from dra_spawner.service.http.requests.page_frame import PageFrame, scopes_of
+from dra_spawner.service.http.requests.page_frame import PageFrame, data_are, scopes_of
 from dra_spawner.service.http.requests.paging import Unreadable, page_of, read_token
 from dra_spawner.service.web_settings import WebSettings
 
 __all__ = [
+    "DATA_AGE",
     "HUB_SECONDS",
     "ApiHandler",
     "CallbackHandler",
@@ -44,6 +46,8 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+#: Header of each answer: seconds since the data about the cluster were complete.
+DATA_AGE: Final = "DRA-Spawner-Data-Age"
 #: Limit of the time for the hub's answer about a token.
 HUB_SECONDS: Final = 10.0
 #: Limit of items in one answer.
@@ -67,6 +71,8 @@ class SecureHandler(GuardedHandler):
         self.body = bytearray()
         #: Before anything is read: a page has everything up to this event.
         self.last_event = context.feed.last_id
+        age = context.feed.data_age()
+        self.set_header(DATA_AGE, f"{age:.1f}" if math.isfinite(age) else "unknown")
 
     @property
     def declared(self) -> Endpoint | None:
@@ -106,8 +112,15 @@ class SecureHandler(GuardedHandler):
     def get_template_namespace(self) -> dict[str, Any]:
         """Names that each template knows: also `frame`, for the page's layout."""
         addresses = {address for address, _ in self.settings.get("addresses", ())}
+        age = self.context.feed.data_age()
         frame = PageFrame(self.web, addresses, self.request.path, getattr(self, "hub_user", None))
-        return {**super().get_template_namespace(), "web": self.web, "frame": frame}
+        return {
+            **super().get_template_namespace(),
+            "web": self.web,
+            "frame": frame,
+            "data_age": age,
+            "data_are": data_are(age),
+        }
 
 
 class _HubHandler(HubOAuthenticated, SecureHandler):

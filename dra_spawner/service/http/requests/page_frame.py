@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +12,10 @@ from jupyterhub.services.auth import check_scopes
 from dra_spawner.service.http.requests.endpoints import Access
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["PAGES", "PageFrame", "PageLink", "scopes_of"]
+__all__ = ["OLD_SECONDS", "PAGES", "PageFrame", "PageLink", "data_are", "scopes_of"]
+
+#: Age of the data about the cluster from which a page names it: watches begin anew each 10 s. As in live.js.
+OLD_SECONDS: Final = 15.0
 
 #: Titles of the pages in the order of their links. A link is shown where the application has the address.
 PAGES: Final[Mapping[str, str]] = {
@@ -40,6 +44,19 @@ def scopes_of(access: Access, web: WebSettings) -> frozenset[str]:
             return web.operate_scopes | web.admin_scopes
         case Access.ADMIN:
             return web.admin_scopes
+
+
+def data_are(age: float) -> str:
+    """A sentence about data that are old; empty for fresh ones, and where there are none yet.
+
+    Parameters
+    ----------
+    age
+        Seconds since the data about the cluster were complete; may be infinite.
+    """
+    if not OLD_SECONDS < age < math.inf:
+        return ""
+    return f"Figures are {age:.0f} s old" if age < 120 else f"Figures are {age // 60:.0f} min old"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ import aiohttp
 import pytest
 
 from dra_spawner.history.decision_log import Decision
+from dra_spawner.service import change_feed
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.api.event_handler import EventsHandler
 from dra_spawner.simulator.model.cluster_objects import Kind
@@ -26,11 +28,11 @@ async def url(context: ServiceContext) -> AsyncIterator[str]:
 
 
 async def next_event(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """The next event that is no comment."""
+    """The next event that is neither a comment nor the heartbeat."""
     while True:
         lines = (await answer.content.readuntil(b"\n\n")).decode().splitlines()
         found = dict(each.split(": ", 1) for each in lines if each and each[0] != ":")
-        if "event" in found or "retry" in found:
+        if found.get("event", "retry") != "age" and found:
             return found
 
 
@@ -53,6 +55,29 @@ async def test_changes_and_decisions_come_and_a_stream_goes_on(url: str, context
                 assert (await next_event(answer))["event"] == "reset"
         async with session.head(url) as answer:
             assert answer.status == 200
+
+
+async def test_the_heartbeat_and_each_answer_say_how_old_the_data_are(url: str, context: ServiceContext) -> None:
+    """Not how long ago the stream had something: it goes on while the cluster does not answer."""
+    ages: list[str] = []
+    async with aiohttp.ClientSession() as session:
+        for age in (math.inf, 3.21, 52.0):
+            context.feed.data_age = lambda age=age: age
+            async with session.get(url) as answer:
+                ages.append(answer.headers["DRA-Spawner-Data-Age"])
+                await answer.content.readuntil(b"\n\n")
+                ages.append((await answer.content.readuntil(b"\n\n")).decode())
+    beats = [f'event: age\ndata: {{"seconds":{each}}}\n\n' for each in ("null", "3.2", "52.0")]
+    assert ages == ["unknown", beats[0], "3.2", beats[1], "52.0", beats[2]]
+
+
+async def test_heartbeats_go_on_while_much_changes(context: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_feed, "_HEARTBEAT_SECONDS", 0.01)
+    with context.feed.stream("", 30) as events:
+        found = b""
+        while found.count(b"event: age") < 3:
+            context.feed.publish("decision", {})
+            found += await anext(events)
 
 
 async def test_a_first_connection_continues_from_what_the_page_has(url: str, context: ServiceContext) -> None:

@@ -13,6 +13,8 @@ const REST_MS = 1_500;
 const GRACE_MS = 8_000;
 const RETRY_MS = 5_000;
 const READ_MS = 60_000;
+const TICK_MS = 1_000;
+const OLD_SECONDS = 15; // watches of the cluster begin anew each 10 s; as in page_frame.py
 
 /** Address below the service's prefix. */
 export function address(path) {
@@ -30,6 +32,7 @@ let lastEvent = document.documentElement.dataset.event ?? "";
 let isLive = false;
 let confirmedAt = 0;
 let changedAt = 0;
+let dataAt = NaN; // when the service's data about the cluster were complete; NaN while it is not known
 let graceTimer = 0;
 let pollTimer = 0;
 
@@ -71,6 +74,7 @@ class Follower {
         redirect: "error",
         signal: AbortSignal.timeout(READ_MS),
       });
+      noteAge(parseFloat(answer.headers.get("DRA-Spawner-Data-Age")));
       if (answer.ok) {
         this.etag = answer.headers.get("ETag") ?? "";
         const found = await (this.asText ? answer.text() : answer.json());
@@ -226,6 +230,7 @@ function listen() {
   on("changed", (event) => JSON.parse(event.data).resources);
   on("reset", () => undefined);
   on("decision", () => ["decisions"]);
+  source.addEventListener("age", (event) => noteAge(JSON.parse(event.data).seconds ?? NaN));
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) {
       source.close();
@@ -266,23 +271,47 @@ function setLive(now) {
   showFreshness();
 }
 
-function span(seconds) {
-  if (seconds < 60) return `${Math.round(seconds)} s`;
-  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+function noteAge(seconds) {
+  dataAt = Date.now() - seconds * 1000;
+  showFreshness();
+}
+
+/** A duration, as the service's pages say it (page_text.py). */
+export function span(seconds) {
+  for (const [unit, length] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+    if (seconds >= 2 * length) return `${Math.floor(seconds / length)} ${unit}`;
+  }
+  return `${Math.round(Math.max(seconds, 0))} s`;
+}
+
+const firstSeen = new WeakMap();
+
+/** Durations that go on by themselves: they are true also while nothing comes from the service. */
+function tick() {
+  for (const each of document.querySelectorAll("[data-seconds]")) {
+    const known = firstSeen.get(each) ?? { at: Date.now(), seconds: Number(each.dataset.seconds) };
+    firstSeen.set(each, known);
+    const text = span(known.seconds + (Date.now() - known.at) / 1000);
+    if (each.textContent !== text) each.textContent = text;
+  }
+  showFreshness();
 }
 
 function showFreshness() {
   const line = document.getElementById("freshness");
   const problem = followers.map((each) => each.problem).find(Boolean) ?? "";
+  const dataSeconds = (Date.now() - dataAt) / 1000;
+  const isOld = dataSeconds > OLD_SECONDS;
   line.hidden = false;
-  line.dataset.state = problem ? "failed" : isLive ? "live" : "polling";
+  line.dataset.state = problem || isOld ? "failed" : isLive ? "live" : "polling";
   const state = line.querySelector("[role=status]");
-  const said = problem || (isLive ? "Live" : "Not live: asks every 30 s");
+  const said = problem || (isOld ? "Not up to date" : isLive ? "Live" : "Not live: asks every 30 s");
   // A screen reader speaks only when this text changes, not with each second.
   if (state.textContent !== said) state.textContent = said;
   const since = (moment) => span((Date.now() - moment) / 1000);
   let text = "";
-  if (isLive && !problem) text = changedAt ? ` · last change ${since(changedAt)} ago` : "";
+  if (isOld) text = ` · figures are ${span(dataSeconds)} old`;
+  else if (isLive && !problem) text = changedAt ? ` · last change ${since(changedAt)} ago` : "";
   else if (confirmedAt) text = ` · figures are ${since(confirmedAt)} old`;
   const shown = line.querySelector(".age");
   if (shown.textContent !== text) shown.textContent = text;
@@ -291,6 +320,7 @@ function showFreshness() {
 document.addEventListener("visibilitychange", () => {
   for (const each of followers) each.plan();
 });
-setInterval(showFreshness, 5_000);
+dataAt = Date.now() - parseFloat(document.getElementById("freshness").dataset.age) * 1000;
+setInterval(tick, TICK_MS);
 followSections();
 listen();
