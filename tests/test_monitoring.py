@@ -14,6 +14,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from dra_spawner.spawner.spawn_refusal import FAILED_STARTS
 from dra_spawner.spawner.steps.second_pod import PODS_RECREATED
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -27,7 +28,8 @@ DOCUMENTS = "".join(
     (ROOT / "docs" / name).read_text()
     for name in ("reference/service.md", "reference/placeholder-decisions.md", "explanation/how-a-start-works.md")
 )
-OF_THE_HUB = {"dra_spawner_pods_recreated_total"}
+OF_THE_HUB = {"dra_spawner_pods_recreated_total", "dra_spawner_failed_starts_total"}
+RUNBOOKS = "docs/how-to/paged-at-night.md"
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 needs_promtool = pytest.mark.needs_program("promtool")
@@ -36,6 +38,10 @@ needs_promtool = pytest.mark.needs_program("promtool")
 def promtool(*arguments: str, text: str = "") -> None:
     done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def runbook_of(alert: str) -> str:
+    return f"{RUNBOOKS}#{alert.lower()}"
 
 
 def alerts() -> dict[str, Any]:
@@ -56,9 +62,14 @@ def queries() -> list[str]:
 @needs_promtool
 def test_rules_alert_when_they_should_and_only_then(tmp_path: Path) -> None:
     promtool("check", "rules", str(RULES))
-    cases = tmp_path / "cases.yaml"
-    cases.write_text((ROOT / "tests" / "alert_cases.yaml").read_text().replace("RULES", str(RULES)))
-    promtool("test", "rules", str(cases))
+    cases = yaml.safe_load((ROOT / "tests" / "alert_cases.yaml").read_text().replace("RULES", str(RULES)))
+    for case in cases["tests"]:
+        for each in case.get("alert_rule_test", ()):
+            for expected in each["exp_alerts"]:
+                expected["exp_annotations"]["runbook_url"] = runbook_of(each["alertname"])
+    file = tmp_path / "cases.yaml"
+    file.write_text(yaml.safe_dump(cases))
+    promtool("test", "rules", str(file))
 
 
 @needs_promtool
@@ -75,11 +86,16 @@ def test_queries_of_the_dashboard_can_be_read(tmp_path: Path) -> None:
 def test_each_alert_has_a_case_and_is_documented() -> None:
     cases = (ROOT / "tests" / "alert_cases.yaml").read_text()
     document = (ROOT / "docs" / "how-to" / "monitoring.md").read_text()
+    sections = dict(each.split("\n", 1) for each in (ROOT / RUNBOOKS).read_text().split("\n## ")[1:])
     for name, rule in alerts().items():
         assert f"alertname: {name}" in cases, name
-        assert f"| `{name}` |" in document, name
+        assert f"| [`{name}`](paged-at-night.md#{name.lower()}) |" in document, name
         assert rule["labels"]["severity"] in ("critical", "warning")
-        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+        assert rule["annotations"]["runbook_url"] == runbook_of(name)
+        for part in ("**Users feel**", "**Look at**", "**Do**"):
+            assert part in sections[name], (name, part)
+    assert [each for each in sections if each.startswith("DRASpawner")] == list(alerts()), "in the order of the rules"
 
 
 def test_panels_have_descriptions_and_do_not_overlap() -> None:
@@ -119,7 +135,7 @@ async def test_metrics_are_sound_documented_and_all_that_queries_ask_for(
         each for each in text_string_to_metric_families(text) if re.match(r"dra_spawner_(?!.*_created$)", each.name)
     ]
     known = {each.name + suffix for each in families for suffix in SUFFIXES.get(each.type, ("",))} | OF_THE_HUB
-    assert {each.name + "_total" for each in PODS_RECREATED.collect()} == OF_THE_HUB
+    assert {each.name + "_total" for own in (PODS_RECREATED, FAILED_STARTS) for each in own.collect()} == OF_THE_HUB
     asked = {name for query in queries() for name in re.findall(r"(?<![\w:])dra_spawner_\w+(?!:)", query)}
     assert asked - known == set()
     documented = set(re.findall(r"dra_spawner_\w+", DOCUMENTS))
@@ -127,5 +143,5 @@ async def test_metrics_are_sound_documented_and_all_that_queries_ask_for(
     assert 'dra_spawner_pending_servers{profile="gpu-whole"} 1.0' in text
     assert re.search(r"^dra_spawner_longest_pending_server_seconds \d", text, re.M)
     assert re.search(r'^dra_spawner_calendar_age_seconds{calendar="labs"} \d', text, re.M)
-    assert 'dra_spawner_calendar_entries{verdict="impossible"} 0.0' in text
+    assert 'dra_spawner_calendar_entries{verdict="no"} 0.0' in text
     assert "dra_spawner_pool_hit_target_ratio 0.99" in text

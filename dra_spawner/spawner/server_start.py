@@ -29,6 +29,7 @@ from dra_spawner.spawner.spawn_refusal import (
     RefusalReason,
     SpawnRefused,
     count_as_refusal,
+    count_failed_start,
     is_for_users,
     most_informative_error,
     refusal_of_error,
@@ -187,6 +188,7 @@ class ServerStart:
                 await self.attempt.undo(_CANCELLED_WAIT_SECONDS if is_cancelled else CLEAN_UP_WAIT_SECONDS)
             late = spawner.start_timeout if is_late else None
             refusal = refusal_of_error(error, waiting_for, late, self._server.log, self.attempt.terminating)
+            count_failed_start(refusal)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(spawner)
                 self._home.record_failure(str(refusal))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
+from prometheus_client import Counter
 from tornado.web import HTTPError
 
 from dra_spawner.common.project_links import where
@@ -62,11 +63,27 @@ class RefusalReason(StrEnum):
     DEVICE = "device-failed"
 
 
+_OTHER: Final = "other-error"
+FAILED_STARTS: Final = Counter(
+    "dra_spawner_failed_starts", "Starts that failed, by reason; a start that its user ends is none", ["reason"]
+)
+for _each in (*RefusalReason, _OTHER):
+    FAILED_STARTS.labels(_each)  # from 0: Prometheus sees no increase in a series that begins with 1
+
+
+def count_failed_start(error: BaseException) -> None:
+    """Count a failed start by its reason."""
+    is_ended = isinstance(error, asyncio.CancelledError | GeneratorExit)
+    if not is_ended:
+        FAILED_STARTS.labels(error.refusal if isinstance(error, SpawnRefused) else _OTHER).inc()
+
+
 class SpawnRefused(SpawnException):
     """Raised for a spawn that cannot succeed, with a sentence for the user."""
 
     def __init__(self, message: str, reason: RefusalReason, status_code: int = 400) -> None:
         super().__init__(message, reason=reason.value, status_code=status_code)
+        self.refusal = reason
         self.jupyterhub_message = message
         #: With links, for JupyterHub's pages; the message itself if there are none.
         self.jupyterhub_html_message = ""

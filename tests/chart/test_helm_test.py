@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -89,9 +91,32 @@ def test_rules_and_dashboard_are_included_where_they_are(tmp_path: Path) -> None
     assert json.loads(dashboard["data"]["dra-spawner.json"]) == panels
 
 
+def test_runbooks_are_an_address_where_one_is_known(tmp_path: Path) -> None:
+    def urls(values: dict[str, Any], chart: Path = CHART) -> set[str]:
+        text = run_helm("template", "dra-spawner", str(chart), "--namespace", "hub", values={**EVERYTHING, **values})
+        groups = of_kind(objects_of(text), "PrometheusRule")["spec"]["groups"]
+        found = [each["annotations"]["runbook_url"] for group in groups for each in group["rules"] if "alert" in each]
+        return {each.partition("#")[0] for each in found}
+
+    assert urls({}) == {"docs/how-to/paged-at-night.md"}, "a checkout has no address"
+    own = "https://wiki.example.org/paged"
+    assert urls({"prometheusRule": {"enabled": True, "runbooks": own}}) == {own}
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    with (chart / "Chart.yaml").open("a") as file:
+        file.write("home: https://example.org/dra-spawner\n")
+    (found,) = urls({}, chart)
+    assert re.fullmatch(r"https://example.org/dra-spawner/blob/v[0-9][^/]*/docs/how-to/paged-at-night.md", found)
+
+
 def test_metrics_are_read_with_a_token_that_may_only_do_that() -> None:
     objects = rendered({**IMAGE, "serviceMonitor": {"enabled": True}, "hub": {"baseUrl": "/jupyter/"}})
-    spec = of_kind(objects, "ServiceMonitor")["spec"]
+    # The hub's own metrics count failed starts.
+    hub = of_kind(objects, "ServiceMonitor", "-hub")["spec"]
+    (endpoint,) = hub["endpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("hub", "/jupyter/hub/metrics")
+    spec = of_kind(objects, "ServiceMonitor", "dra-spawner")["spec"]
+    assert hub["endpoints"][0]["authorization"] == spec["endpoints"][0]["authorization"]
     (endpoint,) = spec["endpoints"]
     assert endpoint["path"] == "/jupyter/services/dra-spawner/metrics"
     assert endpoint["authorization"]["credentials"] == {

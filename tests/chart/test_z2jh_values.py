@@ -99,7 +99,12 @@ def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject) ->
     name = chart.get("hub", {}).get("serviceName", "dra-spawner")
     service = settings["hub"]["services"][name]
     for monitor in [each for each in ours if each["kind"] == "ServiceMonitor"]:
-        assert monitor["spec"]["endpoints"][0]["authorization"]["credentials"]["key"] in secret["data"]
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["authorization"]["credentials"]["key"] in secret["data"]
+        chosen = monitor["spec"]["selector"]["matchLabels"].items()
+        services = [each for each in [*ours, *z2jh] if each["kind"] == "Service"]
+        (selected,) = [each for each in services if chosen <= each["metadata"].get("labels", {}).items()]
+        assert endpoint["port"] in [each["name"] for each in selected["spec"]["ports"]]
     assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"{base}services/{name}/"
     assert service["url"] == "http://gpus-dra-spawner:8181"
     # The hub's account has our rights.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,7 @@ from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
 
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
-#: A jump of the clock ends each watch that is due: shorter watches would only cost more requests.
-_INFORMERS = InformerSettings(watch_seconds=30, first_delay_seconds=0.05, longest_delay_seconds=0.4)
-#: A watch is at most a fifth shorter than it is set to.
-_LONGEST_WATCH_SECONDS = _INFORMERS.watch_seconds
+_INFORMERS = InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4)
 _LEASE = LeaseTimes(2.2, 1.6, 0.2)
 _TIMES = ReconcilerTimes(idle=0.05, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
 #: Of a request that is not answered.
@@ -47,6 +44,8 @@ class ReplicaTimes:
 
     request_seconds: float = _REQUEST_SECONDS
     lease: LeaseTimes = _LEASE
+    watch_seconds: int = 30
+    """Of virtual time. A jump of the clock ends each watch that is due: short ones cost many requests."""
 
 
 #: Of a replica that nothing happens to, on a machine that is busy with other things.
@@ -113,7 +112,9 @@ class _VirtualService(Service):
         return self.api
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
-        return ClusterWatch(api, settings=_INFORMERS, clock=self._time.seconds)
+        return ClusterWatch(
+            api, settings=replace(_INFORMERS, watch_seconds=self._times.watch_seconds), clock=self._time.seconds
+        )
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> ScaleAheadController:
         settings = self.controller_settings()
@@ -165,7 +166,7 @@ class VirtualReplica:
         """Whether its view of the cluster is as fresh as possible."""
         if self._running is None or self.is_cut_off:
             return True
-        return self._running.controller.watch.staleness_seconds() <= _LONGEST_WATCH_SECONDS
+        return self._running.controller.watch.staleness_seconds() <= self._times.watch_seconds
 
     @property
     def is_on_hold(self) -> bool:

@@ -10,7 +10,16 @@ import aiohttp
 import pytest
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_error, refusal_of_kubernetes_error
+from dra_spawner.spawner.spawn_refusal import (
+    FAILED_STARTS,
+    OptionsRefused,
+    RefusalReason,
+    SpawnRefused,
+    UnexpectedFailure,
+    count_failed_start,
+    refusal_of_error,
+    refusal_of_kubernetes_error,
+)
 from tests.all_of_them import all_of_them
 
 FORBIDDEN = (
@@ -80,3 +89,23 @@ def test_an_error_of_the_hubs_own_code_is_not_told_as_the_clusters(error: Except
     with pytest.raises(type(error)) as raised:
         hook()
     assert refusal_of_error(raised.value, "", None, logging.getLogger("hub")) is error
+
+
+def test_failed_starts_are_counted_by_reason() -> None:
+    """Every reason has a series from the begin, so that Prometheus sees the first failure; a start that is ended is none."""
+
+    def counted() -> dict[str, float]:
+        (family,) = FAILED_STARTS.collect()
+        return {each.labels["reason"]: each.value for each in family.samples if each.name.endswith("_total")}
+
+    before = counted()
+    assert set(before) == {*RefusalReason, "other-error"}
+    for error in (
+        OptionsRefused("No such choice."),
+        SpawnRefused("No device.", RefusalReason.NO_DEVICE),
+        UnexpectedFailure(),
+        asyncio.CancelledError(),
+    ):
+        count_failed_start(error)
+    changed = {reason: value - before[reason] for reason, value in counted().items() if value != before[reason]}
+    assert changed == {"invalid-options": 1, "no-device-in-time": 1, "other-error": 1}

@@ -97,7 +97,9 @@ class PlaceholderController:
         self.server_namespaces = ServerNamespaces(api, settings, on_change=self._note_namespaces)
         self.watch = watch
         self.handover_times = HandoverTimes(watch)
-        self.launch_waits = LaunchWaits(watch, settings.namespaces, now=self.now)
+        self.launch_waits = LaunchWaits(
+            watch, settings.namespaces, now=self.now, start_seconds=lambda: self.shapes.published.start_seconds
+        )
         self.node_lead_times = NodeLeadTimes(
             watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
         )

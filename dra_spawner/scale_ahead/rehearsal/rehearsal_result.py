@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
@@ -13,7 +14,7 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.calendars.occurrences import ADDITIONAL, Counts, Occurrence
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
 from dra_spawner.scale_ahead.rehearsal.rehearsal_line import RehearsalLine, published_choice
-from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import RehearsalProblem
+from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits, start_delays
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "NodeOrder",
     "Rehearsal",
     "RehearsalSettings",
+    "VerdictKind",
     "expected_by_line",
     "expected_by_occurrence",
 ]
@@ -155,6 +157,15 @@ class NodeOrder:
             yield max(begin + delay + self.supply.usable_after, now)
 
 
+class VerdictKind(StrEnum):
+    """What a verdict says; it begins with these words."""
+
+    YES = "yes"
+    ONLY_IF = "only-if"
+    NO = "no"
+    NOT_KNOWN = "not-known"
+
+
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
     """The answer. All of its times are in the time zone of `expected`.
@@ -204,3 +215,14 @@ class Rehearsal:
     with_orders: Waits
     free_coming: int = 0
     placed: int = 0
+
+    @property
+    def verdict_kind(self) -> VerdictKind:
+        """The kind of the most important problem that blocks."""
+        blocking = next((each.code for each in self.problems if each.blocks), None)
+        if blocking is None:
+            return VerdictKind.YES
+        return _KINDS.get(blocking, VerdictKind.NO)
+
+
+_KINDS: Final = {ProblemCode.NOBODY_ORDERS: VerdictKind.ONLY_IF, ProblemCode.NOT_KNOWN: VerdictKind.NOT_KNOWN}

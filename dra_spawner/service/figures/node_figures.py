@@ -309,15 +309,23 @@ class NodeFigures:
         told = [f"{str(each)[0].upper()}{str(each)[1:]} (driver {each.device.driver})." for each in missing[:_NAMED]]
         return (*told, *([more.strip()] if more else []), *self._lost_drivers())
 
+    def nodes_of_drivers(self) -> dict[str, tuple[list[str], list[str]]]:
+        """By driver: present nodes with devices of it, and nodes of which it published devices, and publishes none."""
+        found: dict[str, tuple[list[str], list[str]]] = {
+            driver: ([], []) for known in self._published.values() for driver in known
+        }
+        for node in sorted(self._published.keys() & self._watch.snapshot.nodes.keys()):
+            lost = self._lost_of(node)
+            for driver in self._published[node]:
+                found[driver][driver in lost].append(node)
+        return found
+
     def _lost_drivers(self) -> list[str]:
         """Drivers that published devices of present nodes, and publish none."""
-        lost: dict[str, list[str]] = {}
-        for node in sorted(self._published.keys() & self._watch.snapshot.nodes.keys()):
-            for driver in self._lost_of(node):
-                lost.setdefault(driver, []).append(node)
         return [
-            f"The driver {driver} published devices of {_listed(names)}, and publishes none there now."
-            for driver, names in lost.items()
+            f"The driver {driver} published devices of {_listed(lost)}, and publishes none there now."
+            for driver, (_, lost) in self.nodes_of_drivers().items()
+            if lost
         ]
 
     def _lost_of(self, node: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry
@@ -9,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import VerdictKind
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
 
 __all__ = ["register_calendars"]
@@ -36,7 +38,7 @@ class _CalendarCollector(Collector):
         )
         entries = GaugeMetricFamily(
             f"{_PREFIX}calendar_entries",
-            "Calendar entries that begin within a day, by whether all their users can start in time as rehearsed",
+            "Calendar entries that begin within a day, by the verdict of their last rehearsal",
             labels=["verdict"],
         )
         if self._controller.leads:
@@ -44,8 +46,8 @@ class _CalendarCollector(Collector):
             for source in self._controller.scale_ahead.calendars.sources:
                 found = source.age(now)
                 age.add_metric([source.name], found.total_seconds() if found is not None else float("inf"))
-            coming = [result for entry, result in self._rehearsed.results.items() if entry.begins > now]
-            possible = sum(each.is_possible for each in coming)
-            entries.add_metric(["possible"], possible)
-            entries.add_metric(["impossible"], len(coming) - possible)
+            coming = [each for entry, each in self._rehearsed.results.items() if entry.begins > now]
+            counts = Counter(each.verdict_kind for each in coming)
+            for kind in VerdictKind:
+                entries.add_metric([kind], counts[kind])
         yield from (age, entries)

@@ -48,6 +48,11 @@ class _Collector(Collector):
             "Seconds since the pod of the oldest server without a node was created; 0 without one",
             value=max((age(each.created, view.now).total_seconds() for each in view.pending_users), default=0.0),
         )
+        slow = CounterMetricFamily(
+            f"{_PREFIX}slow_servers", "Servers without a node for more than 60 % of the hub's start_timeout"
+        )
+        slow.add_metric([], self._controller.launch_waits.slow)
+        yield slow
         yield self._targets()
         yield _claims(view)
         yield from self._counts()

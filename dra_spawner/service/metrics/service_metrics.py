@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from dra_spawner.common.owned_tasks import TASK_FAILURES
 from dra_spawner.kube.informers import InformerStatus
 from dra_spawner.service.context import Role, ServiceContext
-from dra_spawner.service.figures.node_figures import ClassFigures
+from dra_spawner.service.figures.node_figures import ClassFigures, NodeFigures
 
 __all__ = ["register"]
 
@@ -82,6 +82,8 @@ class _DeviceCollector(Collector):
         self._context = context
         self._seen: dict[tuple[str, str], None] = {}
         """Classes and node pools with a series: it stays when their devices vanish."""
+        self._drivers_seen: dict[str, None] = {}
+        """Drivers with a series."""
 
     def collect(self) -> Iterator[Metric]:
         figures = self._context.figures
@@ -116,8 +118,26 @@ class _DeviceCollector(Collector):
                 is_known = number and not found.missing
                 ratio.add_metric([device_class, pool, kind], used / number if is_known else float("nan"))
         yield from (ratio, devices, missing)
+        yield from self._drivers(figures)
         yield GaugeMetricFamily(
             f"{_PREFIX}nodes_with_unknown_utilization",
             "Nodes with unknown utilization; they are never drained",
             value=figures.unknown_nodes,
         )
+
+    def _drivers(self, figures: NodeFigures) -> Iterator[Metric]:
+        present = GaugeMetricFamily(f"{_PREFIX}nodes_with_devices", "Nodes with devices of a driver", labels=["driver"])
+        lost = GaugeMetricFamily(
+            f"{_PREFIX}nodes_without_devices",
+            "Present nodes of which a driver published devices, and publishes none now",
+            labels=["driver"],
+        )
+        nodes = figures.nodes_of_drivers()
+        self._drivers_seen |= dict.fromkeys(nodes)
+        while len(self._drivers_seen) > _MAX_SERIES:
+            del self._drivers_seen[next(iter(self._drivers_seen))]
+        for driver in sorted({*self._drivers_seen, *nodes}):
+            with_devices, without = nodes.get(driver, ([], []))
+            present.add_metric([driver], len(with_devices))
+            lost.add_metric([driver], len(without))
+        yield from (present, lost)

@@ -225,7 +225,9 @@ async def published_shapes(
     spawner = new_spawner(SAMPLE_USERS[0])
     if callable(spawner.profile_list):
         return PublishedShapes(
-            {}, {"profile_list": "the list of profiles is a function, which is called for each user"}
+            {},
+            {"profile_list": "the list of profiles is a function, which is called for each user"},
+            start_seconds=round(spawner.start_timeout),
         )
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
@@ -253,7 +255,13 @@ async def published_shapes(
                     on_failure(name, skipped[name])
             await asyncio.sleep(0)  # let the hub, which is starting, do other work
     prepare = drivers_prepare_for(spawner.drivers_prepare_for)
-    return PublishedShapes(shapes, skipped, defaults=_defaults(profiles), drivers_prepare_for=prepare)
+    return PublishedShapes(
+        shapes,
+        skipped,
+        defaults=_defaults(profiles),
+        drivers_prepare_for=prepare,
+        start_seconds=round(spawner.start_timeout),
+    )
 
 
 def _profiles(spawner: DRASpawner) -> list[dict[str, Any]]:

@@ -228,3 +228,12 @@ scheduling:
   userPlaceholder:
     enabled: false
 {{- end -}}
+
+{{- /* The page whose sections tell what to do about an alert: as set, or in the files of the release, or a path. */ -}}
+{{- define "dra-spawner.runbooks" -}}
+{{- $page := "docs/how-to/paged-at-night.md" }}
+{{- with .Values.prometheusRule.runbooks }}{{ . }}
+{{- else }}
+{{- with .Chart.Home }}{{ printf "%s/blob/v%s/%s" . $.Chart.Version $page }}{{ else }}{{ $page }}{{ end }}
+{{- end }}
+{{- end }}

@@ -31,7 +31,13 @@ class Times(WatchedCluster):
         lead_times.on_reached(
             lambda each: self.leads.append((each.bounded_kind, each.phase.value, each.seconds)),
         )
-        self.waits = LaunchWaits(watch, namespaces or Namespaces(hub, hub, hub), now=lambda: self.now)
+        self.start_seconds = 0
+        self.waits = LaunchWaits(
+            watch,
+            namespaces or Namespaces(hub, hub, hub),
+            now=lambda: self.now,
+            start_seconds=lambda: self.start_seconds,
+        )
         self.waits.on_launch(
             lambda each: self.launches.append((each.pod.labels[names.SHAPE], each.outcome.value, each.seconds)),
         )
@@ -166,3 +172,21 @@ def test_pods_that_are_no_launches_are_not_reported() -> None:
     everywhere.pod("ada", namespace="ada")
     everywhere.after(2).pod("ada", "there-before", namespace="ada")
     assert everywhere.launches == [("shape", "miss", 2)]
+
+
+def test_servers_that_wait_too_long_are_counted_once() -> None:
+    """Those that get a node late, those that are removed without one, and those that still wait."""
+    times = Times()
+    times.pod("early")
+    times.after(1000).remove(Kind.POD, "jupyter-early")
+    assert times.waits.slow == 0, "the hub has not published its limit"
+    times.start_seconds = 100
+    for user in ("late", "given-up", "still", "quick"):
+        times.pod(user)
+    times.after(55).pod("quick", "there-before")
+    assert times.waits.slow == 0, "60 % of 100 s are not over"
+    times.after(10).pod("late", "there-before")
+    assert times.waits.slow == 3
+    times.after(40).remove(Kind.POD, "jupyter-given-up")
+    times.start_seconds = 0
+    assert times.waits.slow == 3, "it never falls"

@@ -50,6 +50,8 @@ def answer(world: World, expected: ExpectedUsers, given: Iterable[NodeSupply] | 
     )
     assert not [word for word in KUBERNETES_WORDS if word in found.verdict.lower()], found.verdict
     assert found.is_possible == found.verdict.startswith("Yes")
+    begin = {"yes": "Yes", "only-if": "Only if", "no": "No:", "not-known": "Not known"}[found.verdict_kind]
+    assert found.verdict.startswith(begin)
     assert found.is_possible == (not any(each.blocks for each in found.problems))
     return found
 

@@ -22,6 +22,8 @@ __all__ = ["BoundServer", "LaunchOutcome", "LaunchWaits"]
 _LONGEST: Final = timedelta(minutes=10)
 #: Precision of creation stamps: an object younger than this counts as created when it was seen.
 _JUST: Final = timedelta(seconds=2)
+#: Part of the hub's ``start_timeout`` after which a pending server is slow: its user still waits, and soon in vain.
+_SLOW_PART: Final = 0.6
 
 
 class LaunchOutcome(StrEnum):
@@ -53,10 +55,11 @@ class BoundServer:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Waits:
     uid: str
     since: datetime
+    is_counted: bool = False
 
 
 class LaunchWaits:
@@ -66,6 +69,8 @@ class LaunchWaits:
     ----------
     namespaces
         Of users' servers.
+    start_seconds
+        The hub's ``start_timeout``; 0 if it is not known.
 
     Attributes
     ----------
@@ -73,18 +78,45 @@ class LaunchWaits:
         May be replaced.
     """
 
-    def __init__(self, watch: ClusterWatch, namespaces: Namespaces, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        watch: ClusterWatch,
+        namespaces: Namespaces,
+        *,
+        now: Callable[[], datetime],
+        start_seconds: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._watch = watch
         self.namespaces = namespaces
         self._now = now
         self._waiting: dict[ObjectKey, _Waits] = {}
         self._reserved: dict[ObjectKey, datetime] = {}
         self._callbacks: list[Callable[[BoundServer], None]] = []
+        self._start_seconds = start_seconds
+        self._slow = 0
         watch.on_change(self._note)
 
     def on_launch(self, callback: Callable[[BoundServer], None]) -> None:
         """Register a callback for each server that got a node."""
         self._callbacks.append(callback)
+
+    @property
+    def slow(self) -> int:
+        """Servers so far that were without a node for more than 60 % of the hub's ``start_timeout``; it never falls."""
+        for each in self._waiting.values():
+            self._count_if_slow(each)
+        return self._slow
+
+    def _count_if_slow(self, waits: _Waits) -> None:
+        limit = _SLOW_PART * self._start_seconds()
+        if limit and not waits.is_counted and (self._now() - waits.since).total_seconds() > limit:
+            waits.is_counted = True
+            self._slow += 1
+
+    def _forget(self, key: ObjectKey) -> None:
+        waits = self._waiting.pop(key, None)
+        if waits is not None:
+            self._count_if_slow(waits)
 
     def reservation(self, namespace: str, pod: str) -> None:
         """Note a reservation for a pod that does not exist yet."""
@@ -98,17 +130,19 @@ class LaunchWaits:
         key = change.key
         pod = self._watch.snapshot.pods.get(key) if change.type is not ChangeType.REMOVED else None
         if pod is None or pod.is_deleted or pod.is_finished or not self.is_server(pod):
-            self._waiting.pop(key, None)
+            self._forget(key)
             return
         known = self._waiting.get(key)
         if not pod.node_name:
             if known is None or known.uid != pod.uid:
+                self._forget(key)
                 now = self._now()
                 waits = age(pod.created, now)
                 self._waiting[key] = _Waits(pod.uid, now - waits if waits > _JUST else now)
             return
         # The wait of a server that had a node at first sight is unknown.
-        if self._waiting.pop(key, None) is not None and known is not None and known.uid == pod.uid:
+        self._forget(key)
+        if known is not None and known.uid == pod.uid:
             self._note_wait(key, pod, known.since)
 
     def _note_wait(self, key: ObjectKey, pod: Pod, since: datetime) -> None:

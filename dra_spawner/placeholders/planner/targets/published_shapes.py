@@ -36,6 +36,7 @@ _FORMAT: Final = 2
 #: An object may have 1 MiB, including what the API server adds.
 _MAX_BYTES: Final = 900_000
 _PREPARED_FOR: Final = tuple(map(str, PreparedFor))
+_LONGEST_START: Final = 10**6
 _MAX_SHOWN: Final = 500
 """Characters of a problem; a hostile ConfigMap may have a megabyte where a number is expected."""
 
@@ -56,6 +57,8 @@ class PublishedShapes:
         Default choice by option, by slug of the profile.
     drivers_prepare_for
         What drivers prepare claims for, by name of the driver, as the hub knows it.
+    start_seconds
+        The hub's ``start_timeout``: a start that takes longer fails. 0 if it is not known.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -63,6 +66,7 @@ class PublishedShapes:
     problem: str = ""
     defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
+    start_seconds: int = 0
 
     def find(self, name: str) -> str | None:
         """The published name of a choice, which may spell out default options; None if there is none."""
@@ -113,6 +117,7 @@ def _content(published: PublishedShapes) -> str:
         "skipped": dict(published.skipped),
         "defaults": {slug: dict(each) for slug, each in published.defaults.items()},
         "drivers_prepare_for": dict(published.drivers_prepare_for),
+        "start_seconds": published.start_seconds,
     }
     return json.dumps(content, sort_keys=True, indent=1)
 
@@ -178,7 +183,11 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP
             for driver, word in content.get("drivers_prepare_for", {}).items()
             if word in _PREPARED_FOR
         }
-        return PublishedShapes(shapes, skipped, defaults=defaults, drivers_prepare_for=prepare)
+        seconds = content.get("start_seconds", 0)
+        known_seconds = seconds if type(seconds) is int and 0 < seconds < _LONGEST_START else 0
+        return PublishedShapes(
+            shapes, skipped, defaults=defaults, drivers_prepare_for=prepare, start_seconds=known_seconds
+        )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         what = f"{type(error).__name__}: {str(error)[:_MAX_SHOWN]}"
         return PublishedShapes(problem=f"ConfigMap {name} is invalid: {what}")

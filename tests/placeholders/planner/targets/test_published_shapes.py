@@ -60,6 +60,15 @@ def test_default_options_may_be_spelt_out() -> None:
         assert {name: each.find(name) for name in expected} == expected
 
 
+def test_the_limit_of_a_start_is_published() -> None:
+    written = published_config_map(PublishedShapes({"gpu": GPU}, start_seconds=300), "hub", {})
+    assert read_config_map(written).start_seconds == 300
+    for wrong in (0, -1, "300", True, 10**9, None, [], 1.5):
+        content = {**json.loads(written["data"]["shapes.json"]), "start_seconds": wrong}
+        found = read_config_map({**written, "data": {"shapes.json": json.dumps(content)}})
+        assert (found.start_seconds, found.problem, list(found.shapes)) == (0, "", ["gpu"]), wrong
+
+
 def test_a_hub_of_an_older_version_publishes_no_defaults() -> None:
     written = published_config_map(PublishedShapes({"gpu": GPU}), "hub", {})
     content = json.loads(written["data"]["shapes.json"])
