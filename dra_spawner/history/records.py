@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -79,6 +80,9 @@ class Launch:
 
     mentions: tuple[str, ...] = ()
     """Names in `reason` that identify the user; they are hashed like the user's name."""
+
+    devices: Mapping[str, float] | None = None
+    """Devices that it held, by driver, in whole devices: a share of a quarter is 0.25. None if that is not known."""
 
     source: str = SERVICE
     """Origin of the record: ``service``, or the kind of the import."""

@@ -37,6 +37,7 @@ def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
         "reason": _clean(names.stored_text(launch.mentions, launch.reason)) or None,
         "source": launch.source,
         "ended_because": _clean(launch.ended_because) or None,
+        "devices": json.dumps(dict(launch.devices)) if launch.devices is not None else None,
     }
 
 
@@ -114,6 +115,7 @@ def launch_of(row: RowMapping) -> Launch:
         reason=row["reason"] or "",
         source=row["source"],
         ended_because=row["ended_because"] or "",
+        devices=json.loads(row["devices"]) if row["devices"] else None,
     )
 
 

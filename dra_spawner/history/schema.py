@@ -71,6 +71,7 @@ launches = Table(
     Column("reason", Text),
     Column("source", String(32), nullable=False),
     Column("ended_because", Text),
+    Column("devices", Text, comment="JSON: whole devices by driver"),
     Index("launches_asked", "asked", "uid"),
     Index("launches_ended", "ended"),
     Index("launches_user_name", "user_name"),

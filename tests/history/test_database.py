@@ -38,7 +38,8 @@ DAY = timedelta(days=1)
 def test_a_launch_is_read_as_written_and_survives_the_process(url: str) -> None:
     times: Any = {"bound": after(1), "running": after(2), "ended": after(3)}
     reason = {"cause": WaitCause.NODE, "reason": "no node has room for hub/jupyter-ada", "mentions": ("jupyter-ada",)}
-    whole = launch("1", 0.123456, choice="gpu/memory=large", node="n1", warm=True, **times, **reason)
+    held = {"devices": {"gpu.example.com": 0.125}}
+    whole = launch("1", 0.123456, choice="gpu/memory=large", node="n1", warm=True, **times, **reason, **held)
     first = HistoryDatabase.open(url)
     first.add([whole, launch("2", 1, user="", pod="", profile="")])
     first.close()

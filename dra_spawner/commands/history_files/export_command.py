@@ -12,7 +12,7 @@ from typing import Final, TextIO
 from dra_spawner.commands.cluster_files.reading import Progress
 from dra_spawner.commands.history_files.opening import CommandError, DatabaseOptions, opened
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.history.imports.csv_import import COLUMNS
+from dra_spawner.history.imports.csv_import import COLUMNS, NO_DEVICES
 from dra_spawner.history.records import Launch, NodeLeadTime, RecordedDecision
 from dra_spawner.history.user_names import UserNameMode
 
@@ -126,7 +126,15 @@ def _launch_row(launch: Launch) -> _Row:
         "reason": launch.reason,
         "source": launch.source,
         "ended_because": launch.ended_because,
+        "devices": _devices(launch),
     }
+
+
+def _devices(launch: Launch) -> str | None:
+    """Devices by driver, like ``gpu.example.com=0.25``."""
+    if launch.devices is None:
+        return None
+    return " ".join(f"{driver}={held:g}" for driver, held in launch.devices.items()) or NO_DEVICES
 
 
 def _lead_time_row(lead_time: NodeLeadTime) -> _Row:

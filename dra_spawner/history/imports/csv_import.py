@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import zlib
@@ -18,7 +19,7 @@ from dra_spawner.history.imports.limited_lines import TooManyLines, limited_line
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.user_names import UserNameMode, UserNames
 
-__all__ = ["COLUMNS", "CsvSource"]
+__all__ = ["COLUMNS", "NO_DEVICES", "CsvSource"]
 
 COLUMNS: Final = (
     "uid",
@@ -38,11 +39,16 @@ COLUMNS: Final = (
     "reason",
     "source",
     "ended_because",
+    "devices",
 )
 """Columns of an export. An import needs only ``asked``; it may also have ``count``."""
 
+NO_DEVICES: Final = "none"
+"""In the column ``devices`` of a server without devices; an empty field says that it is not known."""
+
 _COUNT: Final = "count"
 _MAX_COUNT: Final = 100_000
+_MAX_DEVICES: Final = 10_000
 _TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_FIELD: Final = 65_536
 
@@ -203,6 +209,7 @@ class CsvSource:
             cause=_word("cause", text("cause"), WaitCause),
             reason=text("reason"),
             ended_because=text("ended_because"),
+            devices=_devices(text("devices")),
             # Not the source in the file: "service" would mean that this service has recorded the launch.
             source="csv",
         )
@@ -212,6 +219,20 @@ def _count(value: str) -> int:
     if value.strip().isascii() and value.strip().isdigit() and int(value) <= _MAX_COUNT:
         return int(value)
     raise _InvalidRow(f"{_COUNT}: found {quoted(value)}; allowed: a whole number from 0 to {_MAX_COUNT}")
+
+
+def _devices(value: str) -> dict[str, float] | None:
+    if not value:
+        return None
+    found: dict[str, float] = {}
+    for part in value.split() if value != NO_DEVICES else ():
+        driver, _, number = part.rpartition("=")
+        with contextlib.suppress(ValueError):
+            if driver and 0 <= float(number) <= _MAX_DEVICES:
+                found[driver] = float(number)
+                continue
+        raise _InvalidRow(f"devices: found {quoted(part)}; allowed: DRIVER=NUMBER, like gpu.example.com=0.25")
+    return found
 
 
 def _truth(name: str, value: str) -> bool | None:

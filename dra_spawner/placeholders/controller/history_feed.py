@@ -26,6 +26,7 @@ from dra_spawner.placeholders.planner.targets.choice_names import profile_of
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.usage.held_devices import held_devices
 
 __all__ = ["HistoryFeed", "RecordSink", "RecordSinks"]
 
@@ -198,6 +199,8 @@ class HistoryFeed:
         if is_new and observed is not None and observed.grace_seconds == 0:
             self._forced.add(key)
         self._seen[key] = pod
+        if launch.devices is None and pod.node_name:
+            launch = replace(launch, devices=held_devices(self._watch.snapshot, pod))
         if pod.is_running and launch.running is None:
             launch = replace(launch, running=self._since(key, "Ready") or self._now())
         if pod.is_finished and launch.ended is None:

@@ -23,6 +23,7 @@ from dra_spawner.dra.model.objects import (
     DeviceClass,
     DeviceTaintRule,
     Node,
+    PoolId,
     ResourceClaim,
     ResourceSlice,
 )
@@ -123,6 +124,10 @@ class DeviceState:
     def slices(self) -> Table[str, ResourceSlice]:
         """Slices as the scheduler sees them: with the taints of rules."""
         return self._pools.slices
+
+    def slices_of(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
+        """All slices of a pool, of all generations."""
+        return self._pools.of_pool(pool_id)
 
     @property
     def taint_rules(self) -> Mapping[str, DeviceTaintRule]:

@@ -140,9 +140,10 @@ def test_an_event_log_and_an_answer_of_prometheus(command: Command) -> None:
 
 def fill(url: str, mode: UserNameMode = UserNameMode.HASHED) -> None:
     database = HistoryDatabase.open(url, mode)
-    whole = launch("1", bound=after(1), running=after(2), ended=after(3.5), node="n", warm=True, cause=WaitCause.NONE)
+    held = {"devices": {"gpu.example.com": 0.125, "nic.example.com": 1.0}, "cause": WaitCause.NONE}
+    whole = launch("1", bound=after(1), running=after(2), ended=after(3.5), node="n", warm=True, **held)
     made = decision("1", 0, "jupyter-ada", subject="Pod hub/jupyter-ada", details={"a": 1})
-    database.add([whole, launch("2", 60, user="", pod=""), lead_time(ready=after(40)), made])
+    database.add([whole, launch("2", 60, user="", pod="", devices={}), lead_time(ready=after(40)), made])
     database.close()
 
 
@@ -154,6 +155,7 @@ def test_an_export_can_be_imported_into_another_history(command: Command, tmp_pa
     first, second = csv.DictReader(io.StringIO(text))
     assert (first["asked"], first["ended"]) == ("2026-03-02T09:00:00Z", "2026-03-02T09:00:03.500000Z")
     assert (first["warm"], first["user_names"], second["warm"], second["user_names"]) == ("true", "hashed", "", "")
+    assert (first["devices"], second["devices"]) == ("gpu.example.com=0.125 nic.example.com=1", "none")
     other = command.on(f"sqlite:///{tmp_path / 'other'}")
     assert other("import", "--from", "csv", command.file(text))[:2] == (0, "2 launches imported\n")
     assert other("export")[1] == text.replace(",service,", ",csv,")

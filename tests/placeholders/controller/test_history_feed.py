@@ -113,6 +113,23 @@ def test_a_warm_claim(cluster: Cluster, replica: Replica) -> None:
     assert (replica.last.warm, replica.last.cause, replica.last.reason) == (True, WaitCause.NONE, "")
 
 
+def test_the_devices_of_a_server_are_recorded_when_its_claim_is_known_to_be_allocated(
+    cluster: Cluster, replica: Replica
+) -> None:
+    """The pod and its claim come by two watches, in any order."""
+    cluster.slice("old")
+    cluster.pod("ada", "old", claim="own")
+    assert replica.last.devices is None
+    cluster.claim("own", results=[{"driver": "gpu.example.com", "pool": "old", "device": "gpu-0", "request": "gpu"}])
+    cluster.after(2).pod("ada", "old", "Running", claim="own")
+    assert replica.last.devices == {"gpu.example.com": 1.0}
+    cluster.remove(Kind.RESOURCE_CLAIM, "own")
+    cluster.after(60).remove(Kind.POD, "jupyter-ada")
+    assert replica.last.devices == {"gpu.example.com": 1.0}
+    cluster.pod("bob", "old")
+    assert replica.last.devices == {}, "none is known, too"
+
+
 def test_a_reserved_placeholder_without_devices(cluster: Cluster, replica: Replica) -> None:
     replica.controller.launch_waits.reservation("hub", "jupyter-ada")
     cluster.pod("ada")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -113,7 +113,8 @@ class WatchedCluster:
         metadata = {"name": f"{node}-{driver}-{generation}-{number}"}
         self.put(Kind.RESOURCE_SLICE, {"kind": "ResourceSlice", "metadata": metadata, "spec": spec})
 
-    def claim(self, name: str, component: str = "") -> None:
+    def claim(self, name: str, component: str = "", results: Sequence[Json] = ()) -> None:
         metadata = {"name": name, "namespace": "hub", "uid": name, "labels": {names.COMPONENT: component}}
         spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
-        self.put(Kind.RESOURCE_CLAIM, {"kind": "ResourceClaim", "metadata": metadata, "spec": spec})
+        status = {"allocation": {"devices": {"results": list(results)}}} if results else {}
+        self.put(Kind.RESOURCE_CLAIM, {"kind": "ResourceClaim", "metadata": metadata, "spec": spec, "status": status})

@@ -20,8 +20,9 @@ from tests.simulator.utilization_examples import EXAMPLES, gpus, part
 NIC_DRIVER = "nic.example.com"
 
 
-def claim(*results: Any, name: str = "c", allocated: bool = True) -> TrackedClaim:
-    status = {"allocation": {"devices": {"results": list(results)}}} if allocated else {}
+def claim(*results: Any, name: str = "c", allocated: bool = True, consumers: Any = ()) -> TrackedClaim:
+    status: dict[str, Any] = {"allocation": {"devices": {"results": list(results)}}} if allocated else {}
+    status["reservedFor"] = list(consumers)
     metadata = {"name": name, "namespace": "default", "uid": name}
     return TrackedClaim.from_json(
         {"metadata": metadata, "spec": {"devices": {"requests": [request()]}}, "status": status}
