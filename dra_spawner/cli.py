@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "check": ("check", "render", "schema"),
     "doctor": ("doctor",),
     "history": ("history",),
+    "budgets": ("budgets",),
     "replay": ("replay",),
     "rehearse": ("rehearse",),
     "uninstall": ("uninstall",),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from dra_spawner.common.project_links import where
 
-__all__ = ["add_commands"]
+__all__ = ["add_commands", "add_database"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -85,7 +85,7 @@ def _add_import(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default="",
         help="query of a counter, or of launches in each step (increase(...)); default: JupyterHub's starts",
     )
-    _add_database(command)
+    add_database(command)
     command.set_defaults(run=_import)
 
 
@@ -109,7 +109,7 @@ def _add_export(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--format", choices=("csv", "json"), default="csv", help="CSV, or lines of JSON (%(default)s)")
     command.add_argument("--begin", type=_time, metavar="TIME", help="first time, like 2026-03-01T00:00:00Z")
     command.add_argument("--end", type=_time, metavar="TIME", help="end of the time, not included")
-    _add_database(command)
+    add_database(command)
     command.set_defaults(run=_export)
 
 
@@ -122,11 +122,12 @@ def _add_forget(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog="exit code:\n  0 all records are deleted, 1 the database fails, 2 it cannot be used",
     )
     command.add_argument("user", metavar="USER", help="name of the user in JupyterHub")
-    _add_database(command)
+    add_database(command)
     command.set_defaults(run=_forget)
 
 
-def _add_database(command: argparse.ArgumentParser) -> None:
+def add_database(command: argparse.ArgumentParser) -> None:
+    """Add the options that name the database."""
     command.add_argument(
         "--config",
         default="",

@@ -48,6 +48,7 @@ NOT_HERE: Final = {
     "uninstall": "it needs a cluster; tests/commands/removing does",
     "service": "it runs until it is ended; tests/service does",
     "history": "it needs a database with a history; tests/commands/history_files does",
+    "budgets": "it needs a database with a history; tests/commands/budgeting does",
     "fit": "it needs files of a cluster; tests/commands/cluster_files does",
     "utilization": "it needs files of a cluster; tests/commands/cluster_files does",
     "replay": "it needs a trace; tests/scale_ahead/replay does",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterator
 from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import Any, Final
@@ -12,12 +13,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from dra_spawner.history.imports.imported_rows import SourceError
+from dra_spawner.history.imports.imported_rows import SourceError, quoted
 
-__all__ = ["get_json", "is_http", "read_json", "read_token", "shown_source"]
+__all__ = ["get_json", "hub_items", "is_http", "read_json", "read_token", "shown_source"]
 
 _SECONDS: Final = 60
 _MAX_BYTES: Final = 256 * 2**20
+_PAGE: Final = 200
+_PAGINATED: Final = "application/jupyterhub-pagination+json"
 #: Host and port, at the beginning of an address without its scheme.
 _AUTHORITY: Final = re.compile(r"(?:\[[^\]/]*\]|[^:/]*)(?::\d*)?(?:/|$)")
 
@@ -101,6 +104,38 @@ def _request(url: str, headers: dict[str, str]) -> Request:
     basic = base64.b64encode(user.encode()).decode()
     bare = urlunsplit((parts.scheme, host, parts.path, parts.query, ""))
     return Request(bare, headers={"Authorization": f"Basic {basic}", **headers})  # noqa: S310
+
+
+def hub_items(api: str, collection: str, token_file: str, query: str = "") -> Iterator[Any]:
+    """All items of a collection of JupyterHub's REST API, read in pages.
+
+    Parameters
+    ----------
+    api
+        URL of the REST API, like ``https://hub.example.org/hub/api``.
+    collection
+        ``users`` or ``groups``.
+
+    Raises
+    ------
+    SourceError
+        If the hub cannot be reached, answers with an error, or not with a list.
+    """
+    headers = {"Accept": _PAGINATED}
+    if token := read_token(token_file):
+        headers["Authorization"] = f"token {token}"
+    number = 0
+    while True:
+        url = f"{api.rstrip('/')}/{collection}?limit={_PAGE}&offset={number}{'&' if query else ''}{query}"
+        answer = get_json(url, headers)
+        items = answer.get("items") if isinstance(answer, dict) else answer
+        if not isinstance(items, list):
+            raise SourceError(f"{shown_source(url)}: found {quoted(answer)}; allowed: a list of {collection}")
+        yield from items
+        number += len(items)
+        # A hub without pagination answers with one list of all.
+        if len(items) < _PAGE or not isinstance(answer, dict):
+            return
 
 
 def read_json(path: str) -> Any:

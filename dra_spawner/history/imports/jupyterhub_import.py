@@ -19,7 +19,7 @@ from sqlalchemy import column, create_engine, select, table
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history.connecting import HistoryUrlError, parsed_url, url_without_password
-from dra_spawner.history.imports.http_source import get_json, is_http, read_json, read_token, shown_source
+from dra_spawner.history.imports.http_source import hub_items, is_http, read_json
 from dra_spawner.history.imports.imported_rows import BadRow, SourceError, misordered, parsed_time, quoted
 from dra_spawner.history.imports.limited_lines import TooManyLines, limited_lines
 from dra_spawner.history.records import Launch
@@ -29,8 +29,6 @@ __all__ = ["JupyterHubSource"]
 
 _SOURCE: Final = "jupyterhub"
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
-_PAGE: Final = 200
-_PAGINATED: Final = "application/jupyterhub-pagination+json"
 _TIMESTAMPS: Final = ("__timestamp__", "timestamp")
 
 
@@ -87,22 +85,7 @@ class JupyterHubSource:
 
     def _users(self) -> Iterator[tuple[int, Any]]:
         """Numbered users of the REST API, read in pages."""
-        headers = {"Accept": _PAGINATED}
-        if token := read_token(self.token_file):
-            headers["Authorization"] = f"token {token}"
-        number = 0
-        while True:
-            url = f"{self.source.rstrip('/')}/users?limit={_PAGE}&offset={number}&state=active"
-            answer = get_json(url, headers)
-            items = answer.get("items") if isinstance(answer, dict) else answer
-            if not isinstance(items, list):
-                raise SourceError(f"{shown_source(url)}: found {quoted(answer)}; allowed: a list of users")
-            for user in items:
-                number += 1
-                yield number, user
-            # A hub without pagination answers with one list of all users.
-            if len(items) < _PAGE or not isinstance(answer, dict):
-                return
+        return enumerate(hub_items(self.source, "users", self.token_file, "state=active"), 1)
 
     def _of_users(self, users: Iterator[tuple[int, Any]]) -> Iterator[Launch | BadRow]:
         for number, user in users:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,7 +141,7 @@ def test_an_event_log_and_an_answer_of_prometheus(command: Command) -> None:
 
 def fill(url: str, mode: UserNameMode = UserNameMode.HASHED) -> None:
     database = HistoryDatabase.open(url, mode)
-    held = {"devices": {"gpu.example.com": 0.125, "nic.example.com": 1.0}, "cause": WaitCause.NONE}
+    held: Any = {"devices": {"gpu.example.com": 0.125, "nic.example.com": 1.0}, "cause": WaitCause.NONE}
     whole = launch("1", bound=after(1), running=after(2), ended=after(3.5), node="n", warm=True, **held)
     made = decision("1", 0, "jupyter-ada", subject="Pod hub/jupyter-ada", details={"a": 1})
     database.add([whole, launch("2", 60, user="", pod="", devices={}), lead_time(ready=after(40)), made])
