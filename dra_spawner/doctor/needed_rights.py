@@ -1,8 +1,8 @@
-"""The rights that hub and service need, derived from the roles of the chart."""
+"""The rights that hub and service need, derived from the roles of the chart, and the question about each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -12,8 +12,10 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.chart_objects import chart_objects_text
 from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
+from dra_spawner.doctor.objects import hub_deployment, pod_spec, service_deployment
+from dra_spawner.kube.client.api import resource_path
 
-__all__ = ["needed_rights"]
+__all__ = ["access_review", "account_name", "is_there", "needed_rights"]
 
 _HUB: Final = "hub"
 #: Ends of the names of roles that not every installation has.
@@ -85,3 +87,52 @@ def _granted(namespace: str) -> Iterator[tuple[Account, JsonObject, str]]:
             (subject,) = binding["subjects"]
             account = Account.HUB if subject["name"] == _HUB else Account.SERVICE
             yield account, role, binding["metadata"].get("namespace", "")
+
+
+def _deployment(account: Account, deployments: Iterable[JsonObject] | None) -> JsonObject | None:
+    return (hub_deployment if account is Account.HUB else service_deployment)(deployments)
+
+
+def is_there(account: Account, deployments: Iterable[JsonObject] | None) -> bool:
+    """Whether an account has a Deployment, or may have one that cannot be seen."""
+    return deployments is None or _deployment(account, deployments) is not None
+
+
+def account_name(account: Account, running: Iterable[JsonObject] | None) -> str:
+    """Name of the service account of hub or service.
+
+    Parameters
+    ----------
+    running
+        Deployments or pods, which name it; without them, the chart's name counts.
+    """
+    found = _deployment(account, running)
+    default = _HUB if account is Account.HUB else names.SERVICE
+    return str(pod_spec(found).get("serviceAccountName") or default) if found is not None else default
+
+
+def access_review(right: NeededRight, user: str, *, is_own: bool) -> tuple[str, JsonObject]:
+    """The question whether an account has a right, with the path to send it to.
+
+    Parameters
+    ----------
+    is_own
+        Whether the account asks about itself, to which no right is needed.
+    """
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": right.verb,
+        "namespace": right.namespace,
+        "name": right.name,
+    }
+    spec: JsonObject = {"resourceAttributes": attributes}
+    if not is_own:
+        namespace = user.split(":")[2]
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        spec |= {"user": user, "groups": groups}
+    kind = "SelfSubjectAccessReview" if is_own else "SubjectAccessReview"
+    review = {"apiVersion": names.AUTHORIZATION_API, "kind": kind, "spec": spec}
+    return resource_path(names.AUTHORIZATION_API, f"{kind.lower()}s"), review

@@ -29,8 +29,8 @@ from dra_spawner.doctor.facts import (
     has_strange_servers,
 )
 from dra_spawner.doctor.installation import addresses_of, json_object, settings_of
-from dra_spawner.doctor.needed_rights import needed_rights
-from dra_spawner.doctor.objects import hub_deployment, labels_of, name_of, pod_spec, service_deployment
+from dra_spawner.doctor.needed_rights import access_review, account_name, is_there, needed_rights
+from dra_spawner.doctor.objects import labels_of, name_of
 from dra_spawner.doctor.rules.neighbours import NEIGHBOURS
 from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, ObjectError, ResourceSlice
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
@@ -376,30 +376,19 @@ class DoctorReader:
         settings: ServiceSettings | None,
         own_user: str | None,
     ) -> tuple[RightAnswer, ...]:
-        namespace, own = self._questions.namespace, self._questions.own_account
+        namespace, own, named = self._questions.namespace, self._questions.own_account, self._questions.accounts
         # A hub's account may list its pods, and no Deployments.
         running = deployments if deployments is not None else pods
-        users = {account: f"system:serviceaccount:{namespace}:{self._account(account, running)}" for account in Account}
+        users = {
+            each: f"system:serviceaccount:{namespace}:{named.get(each) or account_name(each, running)}"
+            for each in Account
+        }
         if own is not None and own_user:
             users[own] = own_user
-        asked = {own} if own is not None else {each for each in Account if self._is_there(each, deployments)}
+        asked = {own} if own is not None else {each for each in Account if each in named or is_there(each, deployments)}
         wanted = [each for each in needed_rights(namespace, settings) if each.account in asked]
         answers = await asyncio.gather(*(self._review(each, users[each.account], own_user or "") for each in wanted))
         return tuple(each for each in answers if each is not None)
-
-    def _is_there(self, account: Account, deployments: Iterable[JsonObject] | None) -> bool:
-        """Whether the account is named, has a Deployment, or may have one that cannot be seen."""
-        if deployments is None or account in self._questions.accounts:
-            return True
-        return (hub_deployment if account is Account.HUB else service_deployment)(deployments) is not None
-
-    def _account(self, account: Account, deployments: Iterable[JsonObject] | None) -> str:
-        if name := self._questions.accounts.get(account):
-            return name
-        find = hub_deployment if account is Account.HUB else service_deployment
-        found = find(deployments)
-        default = "hub" if account is Account.HUB else names.SERVICE
-        return str(pod_spec(found).get("serviceAccountName") or default) if found is not None else default
 
     async def _own_user(self) -> str | None:
         """The name of the account that this process has."""
@@ -410,24 +399,8 @@ class DoctorReader:
 
     async def _review(self, right: NeededRight, user: str, own_user: str) -> RightAnswer | None:
         """Ask whether an account has a right: about itself, or about another account with the right to ask that."""
-        resource, _, subresource = right.resource.partition("/")
-        attributes = {
-            "group": right.group,
-            "resource": resource,
-            "subresource": subresource,
-            "verb": right.verb,
-            "namespace": right.namespace,
-            "name": right.name,
-        }
         is_own = user == own_user or self._questions.own_account is right.account
-        spec: JsonObject = {"resourceAttributes": attributes}
-        if not is_own:
-            namespace = user.split(":")[2]
-            groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-            spec |= {"user": user, "groups": groups}
-        kind = "SelfSubjectAccessReview" if is_own else "SubjectAccessReview"
-        review = {"apiVersion": names.AUTHORIZATION_API, "kind": kind, "spec": spec}
-        path = resource_path(names.AUTHORIZATION_API, f"{kind.lower()}s")
+        path, review = access_review(right, user, is_own=is_own)
         work = self._api.create(path, review, timeout_seconds=_TIMEOUT_SECONDS)
         answer = await self._try(f"The rights of the {right.account.value}'s account", work)
         return RightAnswer(right, user, (answer.get("status") or {}).get("allowed") is True) if answer else None
