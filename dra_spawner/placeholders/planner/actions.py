@@ -275,3 +275,17 @@ def in_chains(actions: Iterable[Action]) -> tuple[tuple[tuple[Action, ...], ...]
             case _:
                 rest.append(action)
     return tuple(tuple(each) for each in chains.values()), tuple(rest)
+
+
+def in_order(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:
+    """Groups of chains; the chains of a group may run in parallel."""
+    first, labels_gone, last = [*chains], list[tuple[Action, ...]](), list[tuple[Action, ...]]()
+    for each in rest:
+        match each:
+            case LabelPod():
+                first.append((each,))
+            case LabelNode(value=None):
+                labels_gone.append((each,))
+            case _:
+                last.append((each,))
+    return [group for group in (first, labels_gone, last) if group]

@@ -32,10 +32,9 @@ from dra_spawner.placeholders.planner.actions import (
     CreatePlaceholder,
     DeletePlaceholder,
     Hold,
-    LabelNode,
-    LabelPod,
     ReservePlaceholder,
     in_chains,
+    in_order,
 )
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.answers.placement import group_alike_nodes
@@ -50,7 +49,7 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["KINDS_OF_DECISIONS", "Reconciler", "ReconcilerTimes", "in_order"]
+__all__ = ["KINDS_OF_DECISIONS", "Reconciler", "ReconcilerTimes"]
 
 log = logging.getLogger(__name__)
 
@@ -435,17 +434,3 @@ class Reconciler:
                 async with asyncio.timeout(min(1.0, end - loop.time())):
                     await self._woken.wait()
         self._woken.set()
-
-
-def in_order(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:
-    """Groups of chains; the chains of a group may run in parallel."""
-    first, labels_gone, last = [*chains], list[tuple[Action, ...]](), list[tuple[Action, ...]]()
-    for each in rest:
-        match each:
-            case LabelPod():
-                first.append((each,))
-            case LabelNode(value=None):
-                labels_gone.append((each,))
-            case _:
-                last.append((each,))
-    return [group for group in (first, labels_gone, last) if group]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.controller.round.reconciler import in_order
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode, in_order
 from tests.placeholders.planner.objects import GPU, gpu_slice, user_shape
 from tests.placeholders.planner.world import World, hub
 
