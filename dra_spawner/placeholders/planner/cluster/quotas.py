@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Any, Final
@@ -62,27 +62,6 @@ class Quota:
     def counts_pods(self, requests: Mapping[str, Quantity]) -> bool:
         """Whether a pod with these requests counts, whoever it is for."""
         return self.best_effort is None or self.best_effort is not any(requests.get(name) for name in ("cpu", "memory"))
-
-    def shortage(self, needed: Amounts, *, kept: Amounts) -> str:
-        """The first resource that does not suffice, as a clause; empty if all do.
-
-        Parameters
-        ----------
-        kept
-            What is to be left afterwards.
-        """
-        for name, amount in needed.items():
-            if name in self.left and amount > 0 and self.left[name] - kept.get(name, 0) < amount:
-                return self.bound(name)
-        return ""
-
-    def bound(self, resource: str) -> str:
-        """The quota and its limit of a resource, as a clause."""
-        return f"ResourceQuota {self.name!r} (at most {self.hard[resource]} of {resource})"
-
-    def without(self, used: Amounts) -> Quota:
-        """The quota when more is used."""
-        return replace(self, left={name: amount - used.get(name, 0) for name, amount in self.left.items()})
 
 
 def quota_of(obj: JsonObject, priority_class: str, *, has_servers: bool = True) -> Quota:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import reduce
 from operator import or_
-from typing import Final
+from typing import Final, TypeAlias
 
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
@@ -41,6 +41,8 @@ _LATE: Final = timedelta(seconds=3)
 #: A handover that is younger than this is short: its placeholder ends soon and frees the capacity for the next server.
 _SHORT_HANDOVER: Final = timedelta(minutes=1)
 
+#: A resource that a quota limits: the quota's place in the view, and the resource.
+_Bound: TypeAlias = tuple[int, str]
 _FIRST: Final = (PlaceholderState.PENDING, PlaceholderState.STARTING, PlaceholderState.WARM)
 
 
@@ -53,19 +55,19 @@ class _UnservedServer:
     since
         Time since it was about to start.
     amounts
-        What is to be created for it, by quota.
+        What is to be created for it.
     what
         The missing part, for people.
     """
 
     pod: ObjectKey
     since: timedelta
-    amounts: list[Counter[str]]
+    amounts: Counter[_Bound]
     what: str
 
 
 class _QuotaNeeds:
-    """What placeholders and servers count for each quota of a view; the lists are in the order of the quotas."""
+    """What placeholders and servers count for the quotas of a view."""
 
     def __init__(self, view: View, policy: Policy) -> None:
         self._view = view
@@ -73,18 +75,17 @@ class _QuotaNeeds:
         self._pending = {shape for pod in view.pending_users if (shape := view.shape_of(pod)) in policy.shapes}
         self._memo = view.index.of_devices
         self._memo.classes_are(view.snapshot.classes)
-        self._amounts: dict[tuple[str, bool, bool, bool], list[Counter[str]]] = {}
-        self._for_servers: dict[str, list[Counter[str]]] = {}
+        self._amounts: dict[tuple[str, bool, bool, bool], Counter[_Bound]] = {}
 
-    def of_placeholder(self, shape: str) -> list[Counter[str]]:
+    def of_placeholder(self, shape: str) -> Counter[_Bound]:
         """Of a placeholder and its claims."""
         return self._of(self._shapes[shape], for_server=False)
 
-    def of_pod(self, shape: str) -> list[Counter[str]]:
+    def of_pod(self, shape: str) -> Counter[_Bound]:
         """Of a placeholder whose claims a server has."""
         return self._of(self._shapes[shape], for_server=False, with_claims=False)
 
-    def of_server(self, shape: str) -> list[Counter[str]]:
+    def of_server(self, shape: str) -> Counter[_Bound]:
         """Of a server with claims of its own."""
         return self._of(self._shapes[shape], for_server=True)
 
@@ -100,13 +101,20 @@ class _QuotaNeeds:
                 claims = self._of(shape, for_server=True, with_pod=False)
                 yield _UnservedServer(key, age(pod.created, view.now), claims, f"the claims of {key}")
 
+    def left_for_servers(self, shape: str) -> Counter[_Bound]:
+        """What placeholders of a shape leave: one more server of the shape, and one of each shape with pending servers.
+
+        A server exists beside its placeholder during a handover.
+        """
+        return sum(map(self.of_server, {*self._pending, shape}), Counter())
+
     def _of(
         self, shape: Shape, *, for_server: bool, with_pod: bool = True, with_claims: bool = True
-    ) -> list[Counter[str]]:
+    ) -> Counter[_Bound]:
         def of_quota(quota: Quota) -> Counter[str]:
             rules = (quota.for_placeholders, quota.for_servers, quota.for_claims, quota.best_effort)
             return self._memo.of(
-                ("quota", shape.id, for_server, with_pod, with_claims, *rules),
+                ("quota", *key, *rules),
                 lambda: needed_amounts(
                     shape, self._view, quota, for_server=for_server, with_pod=with_pod, with_claims=with_claims
                 ),
@@ -114,18 +122,15 @@ class _QuotaNeeds:
 
         key = (shape.id, for_server, with_pod, with_claims)
         if key not in self._amounts:
-            self._amounts[key] = [of_quota(each) for each in self._view.quotas]
+            self._amounts[key] = Counter(
+                {
+                    (index, resource): amount
+                    for index, quota in enumerate(self._view.quotas)
+                    for resource, amount in of_quota(quota).items()
+                    if resource in quota.left
+                }
+            )
         return self._amounts[key]
-
-    def left_for_servers(self, shape: str) -> list[Counter[str]]:
-        """What placeholders of a shape leave: one more server of the shape, and one of each shape with pending servers.
-
-        A server exists beside its placeholder during a handover.
-        """
-        if shape not in self._for_servers:
-            servers = [self.of_server(each) for each in {*self._pending, shape}]
-            self._for_servers[shape] = [sum(amounts, Counter()) for amounts in zip(*servers, strict=True)]
-        return self._for_servers[shape]
 
 
 class RemainingQuotas:
@@ -139,39 +144,64 @@ class RemainingQuotas:
         self._view = view
         self._shapes = policy.shapes
         self._needs = _QuotaNeeds(view, policy)
-        self._quotas = list(view.quotas)
+        self._left = _left(view.quotas)
+        self._kept: dict[frozenset[str], Counter[_Bound]] = {}
         self._present = {each.shape for each in view.placeholders.values() if each.shape in policy.shapes}
-        unserved = [each.amounts for each in self._needs.of_unserved()]
-        self._unserved = [sum((each[index] for each in unserved), Counter()) for index in range(len(self._quotas))]
+        self._unserved = sum((each.amounts for each in self._needs.of_unserved()), Counter[_Bound]())
         young = [each.pod for each in view.placeholders.values() if age(each.pod.created, view.now) < _UNCOUNTED]
         for pod in (*young, *view.users_younger_than(_UNCOUNTED)):
             self._note_uncounted(pod)
 
     def shortage(self, shape: str, *, for_pending_pod: bool = False) -> str:
         """The quota that does not admit one more placeholder, as a clause; empty if all do."""
-        for index, quota in enumerate(self._quotas):
-            kept = self._unserved[index]
-            if not for_pending_pod:
-                left_by = (self._needs.left_for_servers(each)[index] for each in {*self._present, shape})
-                kept = reduce(or_, left_by, kept)  # the most of each resource
-            found = quota.shortage(self._needs.of_placeholder(shape)[index], kept=kept)
-            if found:
+        kept = self._unserved if for_pending_pod else self._kept_with(shape)
+        for bound, amount in self._needs.of_placeholder(shape).items():
+            if self._left[bound] - kept[bound] < amount:
+                found = _text(self._view.quotas, bound)
                 return found if for_pending_pod else f"{found}, which leaves capacity for users' servers"
         return ""
 
     def take(self, shape: str) -> None:
         """One more placeholder of a shape exists."""
         self._present.add(shape)
-        self._use(self._needs.of_placeholder(shape))
+        self._left.subtract(self._needs.of_placeholder(shape))
+
+    def _kept_with(self, shape: str) -> Counter[_Bound]:
+        """What is left for servers with a placeholder of a shape: the most of each resource."""
+        shapes = frozenset((*self._present, shape))
+        if shapes not in self._kept:
+            self._kept[shapes] = reduce(or_, map(self._needs.left_for_servers, shapes), self._unserved)
+        return self._kept[shapes]
 
     def _note_uncounted(self, pod: Pod) -> None:
         shape = pod.labels.get(names.SHAPE, "")
         if shape in self._shapes:
             is_placeholder = ObjectKey.of(pod) in self._view.placeholders
-            self._use(self._needs.of_placeholder(shape) if is_placeholder else self._needs.of_server(shape))
+            needs = self._needs
+            self._left.subtract(needs.of_placeholder(shape) if is_placeholder else needs.of_server(shape))
 
-    def _use(self, amounts: list[Counter[str]]) -> None:
-        self._quotas = [quota.without(used) for quota, used in zip(self._quotas, amounts, strict=True)]
+
+def _left(quotas: Iterable[Quota], *, uncounted: bool = True) -> Counter[_Bound]:
+    """What quotas have left.
+
+    Parameters
+    ----------
+    uncounted
+        Whether resources that are not counted yet are in it.
+    """
+    return Counter(
+        {
+            (index, resource): left
+            for index, quota in enumerate(quotas)
+            for resource, left in quota.left.items()
+            if uncounted or resource not in quota.uncounted
+        }
+    )
+
+
+def _text(quotas: Sequence[Quota], bound: _Bound) -> str:
+    index, resource = bound
+    return f"ResourceQuota {quotas[index].name!r} (at most {quotas[index].hard[resource]} of {resource})"
 
 
 def needed_amounts(
@@ -205,15 +235,6 @@ def _lacks_claims(view: View, pod: Pod) -> bool:
     made = [snapshot.claims[key] for key in snapshot.state.generated_claims[ObjectKey.of(pod)]]
     named = sum(each.template is not None and each.claim is not None for each in pod.claims)
     return sum(each.belongs_to(pod) for each in made) < wanted + named
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """An amount of a quota's resource that must be left."""
-
-    index: int
-    resource: str
-    amount: int
 
 
 def decide_quota_preemption(round_: Round) -> list[DeletePlaceholder]:
@@ -275,7 +296,7 @@ def _ended_placeholders(round_: Round) -> dict[str, EndedPlaceholder]:
 
 
 #: Of each shape, what must be left while it has placeholders.
-_WantedOfShapes = Mapping[str, Iterable[_Wanted]]
+_WantedOfShapes = Mapping[str, Mapping[_Bound, int]]
 #: Instead of a shape, for what must be left in any case.
 _ALWAYS: Final = ""
 
@@ -290,53 +311,40 @@ class _QuotaPreemption:
         self._going: set[ObjectKey] = set()
         self._staying = Counter(each.shape for each in candidates)
         # What is not counted yet tells nothing.
-        self._left = [
-            {resource: left for resource, left in each.left.items() if resource not in each.uncounted}
-            for each in quotas
-        ]
+        self._left = _left(quotas, uncounted=False)
         self.victims: list[DeletePlaceholder] = []
 
-    def add(self, amounts: Sequence[Counter[str]], sign: int = 1) -> None:
+    def add(self, amounts: Mapping[_Bound, int], sign: int = 1) -> None:
         """Count these amounts as left, or as used if `sign` is -1."""
-        for left, of_quota in zip(self._left, amounts, strict=True):
-            for resource in left:
-                left[resource] += sign * of_quota.get(resource, 0)
+        for bound, amount in amounts.items():
+            if bound in self._left:
+                self._left[bound] += sign * amount
 
     def free_for(self, servers: Iterable[_UnservedServer]) -> None:
         """Free capacity for each of these servers that fits without placeholders."""
-        used = []
+        used = Counter[_Bound]()
         for each in servers:
-            if self._preempt({_ALWAYS: self._wanted(each.amounts)}, f"has no capacity for {each.what}", each.pod):
-                used.append(each.amounts)
+            if self._preempt({_ALWAYS: each.amounts}, f"has no capacity for {each.what}", each.pod):
+                used += each.amounts
                 self.add(each.amounts, -1)
         # The capacity for one more server is for one of them.
-        for amounts in used:
-            self.add(amounts)
+        self.add(used)
 
     def free_for_one_more(self) -> None:
         """Free capacity for one more server of each shape with placeholders, if it fits without them."""
-        wanted = {shape: self._wanted(self._needs.of_server(shape)) for shape in self._staying}
+        wanted = {shape: self._needs.of_server(shape) for shape in self._staying}
         if self._lacking(wanted) is not None:
             possible = {shape: amounts for shape, amounts in wanted.items() if self._is_possible(amounts)}
             self._preempt(possible, "has no capacity for one more server")
 
     def end_excess(self) -> None:
         """End what is above a quota, if that is possible."""
-        for index, left in enumerate(self._left):
-            for resource in left:
-                self._preempt({_ALWAYS: (_Wanted(index, resource, 0),)}, "is exceeded")
-
-    def _wanted(self, amounts: Sequence[Counter[str]]) -> tuple[_Wanted, ...]:
-        return tuple(
-            _Wanted(index, resource, amount)
-            for index, of_quota in enumerate(amounts)
-            for resource, amount in of_quota.items()
-            if amount > 0 and resource in self._left[index]
-        )
+        for bound in self._left:
+            self._preempt({_ALWAYS: {bound: 0}}, "is exceeded")
 
     def _preempt(self, wanted: _WantedOfShapes, reason: str, pod: ObjectKey | None = None) -> bool:
         """Choose as few victims as leave what is wanted; none if all placeholders together are not enough."""
-        chosen: dict[ObjectKey, tuple[Placeholder, _Wanted]] = {}
+        chosen: dict[ObjectKey, tuple[Placeholder, _Bound]] = {}
         while (lacking := self._lacking(wanted)) is not None:
             victim = next((each for each in self._stay_now() if self._freed(each, lacking) > 0), None)
             if victim is None:
@@ -351,33 +359,33 @@ class _QuotaPreemption:
                 del chosen[each.key]
             else:
                 self._go(each)
-        for each, lacking in chosen.values():
-            bound = self._quotas[lacking.index].bound(lacking.resource)
-            self.victims.append(delete_placeholder(each.pod, each.state, Cause.QUOTA, f"{bound} {reason}", pod))
+        for each, bound in chosen.values():
+            because = f"{_text(self._quotas, bound)} {reason}"
+            self.victims.append(delete_placeholder(each.pod, each.state, Cause.QUOTA, because, pod))
         return True
 
-    def _lacking(self, wanted: _WantedOfShapes) -> _Wanted | None:
-        """The first amount that is not left."""
+    def _lacking(self, wanted: _WantedOfShapes) -> _Bound | None:
+        """The first resource of which too little is left."""
         for shape, amounts in wanted.items():
             if shape == _ALWAYS or self._staying[shape]:
-                for each in amounts:
-                    if self._left[each.index][each.resource] < each.amount:
-                        return each
+                for bound, amount in amounts.items():
+                    if bound in self._left and self._left[bound] < amount:
+                        return bound
         return None
 
-    def _is_possible(self, wanted: Iterable[_Wanted]) -> bool:
+    def _is_possible(self, wanted: Mapping[_Bound, int]) -> bool:
         """Whether this would be left without any placeholder."""
         return all(
-            self._left[each.index][each.resource] + sum(self._freed(other, each) for other in self._stay_now())
-            >= each.amount
-            for each in wanted
+            self._left[bound] + sum(self._freed(other, bound) for other in self._stay_now()) >= amount
+            for bound, amount in wanted.items()
+            if bound in self._left
         )
 
     def _stay_now(self) -> Iterator[Placeholder]:
         return (each for each in self._candidates if each.key not in self._going)
 
-    def _freed(self, placeholder: Placeholder, wanted: _Wanted) -> int:
-        return self._needs.of_placeholder(placeholder.shape)[wanted.index].get(wanted.resource, 0)
+    def _freed(self, placeholder: Placeholder, bound: _Bound) -> int:
+        return self._needs.of_placeholder(placeholder.shape)[bound]
 
     def _go(self, placeholder: Placeholder) -> None:
         self._going.add(placeholder.key)

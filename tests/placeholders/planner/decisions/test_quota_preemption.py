@@ -376,8 +376,9 @@ def admits(world: World, claims: Mapping[str, Json]) -> bool:
     """Whether the API server would accept a server's pod and claims."""
     view = world.view()
     return all(
-        not each.shortage(needed_amounts(user_shape(claims), view, each, for_server=True), kept={})
+        each.left.get(resource, amount) >= amount
         for each in view.quotas
+        for resource, amount in needed_amounts(user_shape(claims), view, each, for_server=True).items()
     )
 
 
