@@ -141,23 +141,25 @@ class RemainingQuotas:
     """
 
     def __init__(self, view: View, policy: Policy) -> None:
-        self._view = view
-        self._shapes = policy.shapes
-        self._needs = _QuotaNeeds(view, policy)
+        self._quotas = view.quotas
+        self._needs = needs = _QuotaNeeds(view, policy)
         self._left = _left(view.quotas)
         self._kept: dict[frozenset[str], Counter[_Bound]] = {}
         self._present = {each.shape for each in view.placeholders.values() if each.shape in policy.shapes}
-        self._unserved = sum((each.amounts for each in self._needs.of_unserved()), Counter[_Bound]())
-        young = [each.pod for each in view.placeholders.values() if age(each.pod.created, view.now) < _UNCOUNTED]
-        for pod in (*young, *view.users_younger_than(_UNCOUNTED)):
-            self._note_uncounted(pod)
+        self._unserved = sum((each.amounts for each in needs.of_unserved()), Counter[_Bound]())
+        for placeholder in view.placeholders.values():
+            if placeholder.shape in policy.shapes and age(placeholder.pod.created, view.now) < _UNCOUNTED:
+                self._left.subtract(needs.of_placeholder(placeholder.shape))
+        for pod in view.users_younger_than(_UNCOUNTED):
+            if (shape := pod.labels.get(names.SHAPE, "")) in policy.shapes:
+                self._left.subtract(needs.of_server(shape))
 
     def shortage(self, shape: str, *, for_pending_pod: bool = False) -> str:
         """The quota that does not admit one more placeholder, as a clause; empty if all do."""
         kept = self._unserved if for_pending_pod else self._kept_with(shape)
         for bound, amount in self._needs.of_placeholder(shape).items():
             if self._left[bound] - kept[bound] < amount:
-                found = _text(self._view.quotas, bound)
+                found = _text(self._quotas, bound)
                 return found if for_pending_pod else f"{found}, which leaves capacity for users' servers"
         return ""
 
@@ -173,29 +175,11 @@ class RemainingQuotas:
             self._kept[shapes] = reduce(or_, map(self._needs.left_for_servers, shapes), self._unserved)
         return self._kept[shapes]
 
-    def _note_uncounted(self, pod: Pod) -> None:
-        shape = pod.labels.get(names.SHAPE, "")
-        if shape in self._shapes:
-            is_placeholder = ObjectKey.of(pod) in self._view.placeholders
-            needs = self._needs
-            self._left.subtract(needs.of_placeholder(shape) if is_placeholder else needs.of_server(shape))
 
-
-def _left(quotas: Iterable[Quota], *, uncounted: bool = True) -> Counter[_Bound]:
-    """What quotas have left.
-
-    Parameters
-    ----------
-    uncounted
-        Whether resources that are not counted yet are in it.
-    """
+def _left(quotas: Iterable[Quota]) -> Counter[_Bound]:
+    """What quotas have left."""
     return Counter(
-        {
-            (index, resource): left
-            for index, quota in enumerate(quotas)
-            for resource, left in quota.left.items()
-            if uncounted or resource not in quota.uncounted
-        }
+        {(index, resource): left for index, each in enumerate(quotas) for resource, left in each.left.items()}
     )
 
 
@@ -311,7 +295,8 @@ class _QuotaPreemption:
         self._going: set[ObjectKey] = set()
         self._staying = Counter(each.shape for each in candidates)
         # What is not counted yet tells nothing.
-        self._left = _left(quotas, uncounted=False)
+        left = _left(quotas).items()
+        self._left = {(index, name): most for (index, name), most in left if name not in quotas[index].uncounted}
         self.victims: list[DeletePlaceholder] = []
 
     def add(self, amounts: Mapping[_Bound, int], sign: int = 1) -> None:
