@@ -81,9 +81,11 @@ async def until(thief: Thief, attempt: Attempt, *, refused: bool) -> None:
     """Wait until the API server knows of a policy's coming or going."""
 
     async def is_known() -> bool:
-        return bool(await outcome(thief, attempt)) == refused
+        said[:] = [await outcome(thief, attempt)]
+        return bool(said[0]) == refused
 
-    await eventually(is_known, f"the attempt is refused: {refused}")
+    said: list[str] = []
+    await eventually(is_known, f"the attempt is refused: {refused}", shows=lambda: said)
 
 
 async def outcome(thief: Thief, attempt: Attempt) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 import yaml
 
 from dra_spawner import names
-from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings, placeholder_claims
+from dra_spawner.kube.client.api import KubernetesError, PatchType, resource_path
+from dra_spawner.placeholders.planner.targets.placeholder_objects import placeholder_claims
 from tests.adversary.stolen_account import (
     DRA,
     DRY,
@@ -29,31 +28,11 @@ from tests.adversary.stolen_account import (
     put,
     refused_by_the_policy_alone,
 )
-from tests.cluster.access import (
-    PLACEHOLDER_RULES,
-    SERVICE_ACCOUNT,
-    USER_NAMESPACES_RULES,
-    manifests,
-)
-from tests.cluster.accounts import service_kubeconfig
-from tests.cluster.policy import ADMISSION_API, apply_policy, policy_objects
-from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import PRIORITY_CLASS, shareable
-from tests.placeholders.controller.objects import SHARE, node, prepare, shape, user_pod
-from tests.polling import PATIENCE_SECONDS, eventually
-
-
-@pytest.fixture
-async def thief(real_cluster: ClusterUnderTest) -> AsyncIterator[Thief]:
-    cluster = real_cluster
-    await prepare(cluster, *node("node-a", shareable("gpu-0")))
-    kubeconfig = await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, USER_NAMESPACES_RULES))
-    settings = PlaceholderSettings(cluster.namespace, PRIORITY_CLASS)
-    async with await KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=PATIENCE_SECONDS) as api:
-        try:
-            yield Thief(api, cluster, settings)
-        finally:
-            await apply_policy(cluster.admin, cluster.namespace, SERVICE_ACCOUNT)
+from tests.cluster.access import manifests
+from tests.cluster.policy import ADMISSION_API, policy_objects
+from tests.integration.devices import PRIORITY_CLASS
+from tests.placeholders.controller.objects import SHARE, shape, user_pod
+from tests.polling import eventually
 
 
 async def test_pods_that_are_no_placeholders(thief: Thief) -> None:
