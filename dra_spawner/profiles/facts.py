@@ -12,6 +12,7 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.devices import PoolId
 from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.model.taint_rules import DeviceTaintRule, applied, with_rules
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.scheduler_rules import SchedulerRules, rules_of
 
@@ -50,6 +51,8 @@ class ClusterFacts:
     ----------
     device_classes, slices
         ``resource.k8s.io/v1``, decoded.
+    taint_rules
+        DeviceTaintRules, which close devices besides their drivers' own taints.
     nodes
         As the API has them: labels, taints, allocatable.
     namespace
@@ -93,6 +96,7 @@ class ClusterFacts:
     claims: Mapping[str, JsonObject] = field(default_factory=dict)
     nodes_may_be_added: bool = False
     unpublished: str = ""
+    taint_rules: tuple[DeviceTaintRule, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -105,6 +109,12 @@ class ClusterFacts:
         dropped = self.dropped_fields or frozenset()
         gates = {gate: False for field, gate in GATE_OF_FIELD.items() if field in dropped}
         return rules_of(self.kubernetes_version, gates)
+
+    @property
+    def tainted_slices(self) -> tuple[ResourceSlice, ...]:
+        """The slices as the scheduler sees them: with the taints of rules."""
+        in_force = applied({each.name: each for each in self.taint_rules}, self.scheduler_rules.quirks)
+        return tuple(with_rules(each, in_force) for each in self.slices or ())
 
     @property
     def knows_devices(self) -> bool:

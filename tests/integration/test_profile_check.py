@@ -14,6 +14,7 @@ from dra_spawner.cli import main
 from dra_spawner.doctor.examination import examine
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
+from dra_spawner.kube.taint_rules import PLURAL, served_rules_api
 from dra_spawner.spawner.devices.facts_reading import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.control_plane import ControlPlane
@@ -65,7 +66,16 @@ async def test_facts_with_the_rights_of_a_hub(cluster):
 
         label = {"metadata": {"labels": {names.ADMIN_ACCESS: "true"}}}
         await cluster.admin.patch(resource_path("v1", "namespaces", name=cluster.namespace), label)
+        version = await served_rules_api(cluster.admin)
+        path, name = resource_path(str(version), PLURAL), f"power-{cluster.namespace}"
+        selector, taint = {"driver": "other.example.com"}, {"key": "power", "effect": "NoSchedule"}
+        if version is not None:
+            spec = {"deviceSelector": selector, "taint": taint}
+            await cluster.admin.create(path, {"metadata": {"name": name}, "spec": spec})
         facts = await read_facts(DeviceReader(api), cluster.namespace)
+        if version is not None:
+            await cluster.admin.delete(f"{path}/{name}")
+            assert name in {each.name for each in facts.taint_rules}
         assert facts.namespace_labels[names.ADMIN_ACCESS] == "true"
         assert facts.dropped_fields == frozenset()
     assert (await cluster.admin.list(cluster.path("resourceclaimtemplates")))["items"] == []

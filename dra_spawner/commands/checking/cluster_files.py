@@ -12,6 +12,7 @@ from dra_spawner.commands.cluster_files.object_checks import check_object
 from dra_spawner.commands.cluster_files.questions import has_kind, separate_questions
 from dra_spawner.commands.cluster_files.reading import Progress, read_files
 from dra_spawner.dra.model.objects import DeviceClass, Node, ObjectError, ResourceSlice
+from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.simulator.model.claims import TrackedClaim
 from dra_spawner.versions import kubelet_version
@@ -23,6 +24,7 @@ _KINDS = {
     "Namespace": ("v1",),
     "ResourceSlice": (names.RESOURCE_API, names.RESOURCE_API_BETA),
     "DeviceClass": (names.RESOURCE_API, names.RESOURCE_API_BETA),
+    "DeviceTaintRule": names.TAINT_RULE_APIS,
     "ResourceClaim": (names.RESOURCE_API,),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io/v1",),
     "ValidatingWebhookConfiguration": (names.ADMISSION_API,),
@@ -58,6 +60,8 @@ class _Objects:
                 case "DeviceClass":
                     decoded = DeviceClass.from_json(source.value)
                     check_object(decoded)
+                case "DeviceTaintRule":
+                    decoded = DeviceTaintRule.from_json(source.value)
                 case "ResourceClaim":
                     TrackedClaim.from_json(source.value)
                     namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
@@ -113,6 +117,7 @@ def facts_of_objects(by_kind: dict[str, dict[str, Any]], namespace: str) -> Clus
             for key, claim in by_kind.get("ResourceClaim", {}).items()
             if key.startswith(f"{namespace}/")
         },
+        taint_rules=tuple(by_kind.get("DeviceTaintRule", {}).values()),
         kubernetes_version=max(
             (found[0] for node in (nodes or {}).values() if (found := kubelet_version(node))), default=None
         ),

@@ -43,7 +43,8 @@ class Inventory:
     def __init__(self, facts: ClusterFacts) -> None:
         self.facts = facts
         self.rules = facts.scheduler_rules
-        self._kinds = kinds_of(facts.slices or (), see_lists=self.rules.selectors_see_lists)
+        self._slices = facts.tainted_slices
+        self._kinds = kinds_of(self._slices, see_lists=self.rules.selectors_see_lists)
         self._shares: dict[tuple[Hashable, ...], Share | ShareRefused | ShareError] = {}
         self._node_devices: dict[str, Mapping[DeviceId, Device]] = {}
         self._values: dict[tuple[tuple[str, ...], str], Mapping[str, Mapping[Attribute, int]]] = {}
@@ -85,7 +86,7 @@ class Inventory:
     @cached_property
     def same_hardware(self) -> Mapping[DeviceId, SameHardware]:
         """Devices that are the same hardware as others without shared counters: whole ones, or the first of equals."""
-        return {pair.device.id: pair for pair in pairs_by_node(self.facts.slices or ())}
+        return {pair.device.id: pair for pair in pairs_by_node(self._slices)}
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -118,7 +119,7 @@ class Inventory:
     def empty_cluster(self) -> DeviceState:
         """The cluster as if nothing were in use."""
         classes = (self.facts.device_classes or {}).values()
-        state = DeviceState(self.facts.slices or (), classes, self.nodes, rules=self.rules, max_steps=_MAX_STEPS)
+        state = DeviceState(self._slices, classes, self.nodes, rules=self.rules, max_steps=_MAX_STEPS)
         state.limit_searches(self._limits)
         return state
 
@@ -140,7 +141,7 @@ class Inventory:
 
     @cached_property
     def _index(self) -> SliceIndex:
-        return SliceIndex(self.facts.slices or ())
+        return SliceIndex(self._slices)
 
     @cached_property
     def _nodes_by_name(self) -> Mapping[str, Node]:
@@ -152,7 +153,7 @@ class Inventory:
 
     @cached_property
     def _pool_nodes(self) -> Mapping[tuple[str, str], str]:
-        return {item.pool_id: item.node_name for item in self.facts.slices or () if item.node_name}
+        return {item.pool_id: item.node_name for item in self._slices if item.node_name}
 
     def fits_at_once(self, node_name: str, claims: Sequence[ResourceClaim]) -> bool:
         """Whether the claims surely fit on a node if nothing is in use; false where that is not found out soon."""

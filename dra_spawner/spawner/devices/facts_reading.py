@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.rights import is_granted
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks, unpublished_devices
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
-from dra_spawner.spawner.devices.reader import NOW, DeviceReader, KnownDevices, readable
+from dra_spawner.spawner.devices.reader import NOW, DeviceReader, KnownDevices, decoded, readable
 from dra_spawner.versions import served_version
 
 __all__ = ["read_facts"]
@@ -51,8 +52,9 @@ async def read_facts(
     """
     api = reader.api
     version, patch = served_version(await api.get("/version"))
-    devices, nodes, own, attachments, dropped, specs = await asyncio.gather(
+    devices, rules, nodes, own, attachments, dropped, specs = await asyncio.gather(
         _devices(reader),
+        reader.rules.get(NOW),
         readable(reader.nodes.get(NOW)),
         _namespace(api, namespace),
         _attachments(api, namespace),
@@ -74,6 +76,7 @@ async def read_facts(
         kubernetes_patch=patch,
         dropped_fields=dropped,
         claims=specs,
+        taint_rules=decoded(DeviceTaintRule.from_json, rules),
         unpublished=unpublished_devices(nodes or (), devices.slices or (), before, datetime.now(UTC)),
     )
 

@@ -102,6 +102,27 @@ def test_a_table_for_people(run, cluster):
     ]
 
 
+def test_rules_that_close_devices_count(run, cluster, tmp_path):
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "power"},
+        "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "power", "effect": "NoSchedule"}},
+    }
+    file, profiles = tmp_path / "rule.json", [profile({"gpu": GPU})]
+    file.write_text(json.dumps(rule))
+    arguments = ("--objects", cluster, "--objects", str(file), "--ignore", "share-not-enforced")
+    assert "never-fits" not in run("--objects", cluster, profiles=profiles)[1]
+    code, output, _ = run(*arguments, profiles=profiles)
+    assert code == 0, "a rule may go"
+    assert "warning" in output
+    assert "power" in output
+    assert "(never-fits)" in output
+    file.write_text(json.dumps({**rule, "spec": {"taint": "power"}}))
+    code, _, messages = run(*arguments, profiles=profiles)
+    assert (code, "rule.json" in messages, "taint" in messages) == (2, True, True)
+
+
 def test_findings_shared_by_choices_are_listed_once(run, cluster):
     images = {name: {"display_name": name, "kubespawner_override": {"image": name}} for name in ("a", "b", "c")}
     profiles = [profile({"gpu": {"device_class": "x"}}, profile_options={"image": {"choices": images}})]

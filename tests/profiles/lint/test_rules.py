@@ -9,6 +9,7 @@ import pytest
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.objects import DeviceClass, Taint
+from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
@@ -432,3 +433,9 @@ def test_devices_with_a_taint_may_lose_it():
         for each in facts.slices or ()
     )
     assert found({"gpu": GPU}, replace(facts, slices=slices)) == [(W_, "never-fits")]
+    rule = DeviceTaintRule("power", unhealthy[0], driver="gpu.nvidia.com")
+    assert found({"gpu": GPU}, replace(facts, taint_rules=(rule,))) == [(W_, "never-fits")]
+    assert found({"gpu": GPU}, replace(facts, taint_rules=(replace(rule, device="gpu-0"),))) == []
+    without = replace(rule, driver=None, has_selector=False)
+    for version, expected in (((1, 36), [(W_, "never-fits")]), ((1, 37), [])):
+        assert found({"gpu": GPU}, replace(facts, kubernetes_version=version, taint_rules=(without,))) == expected
