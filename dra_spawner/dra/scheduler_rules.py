@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from dra_spawner.dra.features import Features, Quirks
 
-__all__ = ["DEFAULT_RULES", "RULES", "Release", "SchedulerRules", "inexact_rules", "rules_of"]
+__all__ = ["DEFAULT_RULES", "GATES", "RULES", "Release", "SchedulerRules", "inexact_rules", "rules_of"]
 
 Release: TypeAlias = tuple[int, int]
 """Major and minor number of a release of Kubernetes."""
@@ -106,6 +106,11 @@ _GATES: Final = {
     "DRAPartitionableDevices": "partitionable_devices",
     "DRAPrioritizedList": "prioritized_list",
 }
+_BINDING_GATES: Final = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
+_LISTS: Final = "DRAListTypeAttributes"
+
+GATES: Final = tuple(sorted((*_GATES, *_BINDING_GATES, _LISTS)))
+"""Feature gates that change how devices are allocated."""
 
 
 def rules_of(release: Release | None, gates: Mapping[str, bool] | None = None) -> SchedulerRules:
@@ -130,13 +135,13 @@ def rules_of(release: Release | None, gates: Mapping[str, bool] | None = None) -
         known = replace(nearest, is_exact=False)
     gates = gates or {}
     changed = {feature: gates[gate] for gate, feature in _GATES.items() if gate in gates}
-    binding = [gates[gate] for gate in ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus") if gate in gates]
+    binding = [gates[gate] for gate in _BINDING_GATES if gate in gates]
     if False in binding:
         changed["device_binding_and_status"] = False
     elif len(binding) == 2:
         changed["device_binding_and_status"] = True
-    if known.release > (1, 36) and "DRAListTypeAttributes" in gates:
-        changed["list_type_attributes"] = gates["DRAListTypeAttributes"]
+    if known.release > (1, 36) and _LISTS in gates:
+        changed["list_type_attributes"] = gates[_LISTS]
     return replace(known, features=replace(known.features, **changed)) if changed else known
 
 

@@ -51,6 +51,8 @@ class ClusterFacts:
     ----------
     device_classes, slices
         ``resource.k8s.io/v1``, decoded.
+    gates
+        Feature gates of kube-scheduler that the administrator set otherwise than by default.
     taint_rules
         DeviceTaintRules, which close devices besides their drivers' own taints.
     nodes
@@ -96,6 +98,7 @@ class ClusterFacts:
     claims: Mapping[str, JsonObject] = field(default_factory=dict)
     nodes_may_be_added: bool = False
     unpublished: str = ""
+    gates: Mapping[str, bool] = field(default_factory=dict)
     taint_rules: tuple[DeviceTaintRule, ...] = ()
 
     @property
@@ -105,10 +108,10 @@ class ClusterFacts:
 
     @property
     def scheduler_rules(self) -> SchedulerRules:
-        """The rules of the cluster's kube-scheduler, as far as its version and its API server's gates tell."""
+        """The rules of the cluster's kube-scheduler, as far as version, gates and the API server's fields tell."""
         dropped = self.dropped_fields or frozenset()
-        gates = {gate: False for field, gate in GATE_OF_FIELD.items() if field in dropped}
-        return rules_of(self.kubernetes_version, gates)
+        off = {gate: False for field, gate in GATE_OF_FIELD.items() if field in dropped}
+        return rules_of(self.kubernetes_version, {**self.gates, **off})
 
     @property
     def tainted_slices(self) -> tuple[ResourceSlice, ...]:

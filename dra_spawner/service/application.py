@@ -311,7 +311,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         """Watch the cluster and take part in the election, until cancelled."""
         async with await self._connected(context) as api:
             watch = self.new_watch(api)
-            if problem := await learn_release(api, watch):
+            if problem := await learn_release(api, watch, self.kubernetes_feature_gates):
                 context.settings_problems += (problem,)
             controller = self.new_controller(api, watch, context.decisions)
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
@@ -341,7 +341,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
                 # An error of one task ends the process: a leader whose watch has ended would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
-                tasks.create_task(follow_release(api, watch))
+                tasks.create_task(follow_release(api, watch, self.kubernetes_feature_gates))
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from dra_spawner.dra.scheduler_rules import Release, inexact_rules, rules_of
@@ -32,8 +33,13 @@ async def cluster_version_problem(api: KubernetesApi) -> str:
     return version_problem(KUBERNETES, await _release(api))
 
 
-async def learn_release(api: KubernetesApi, watch: ClusterWatch) -> str:
+async def learn_release(api: KubernetesApi, watch: ClusterWatch, gates: Mapping[str, bool]) -> str:
     """Let the watch decide by the rules of the cluster's release; they stay as they are if nobody answers.
+
+    Parameters
+    ----------
+    gates
+        Feature gates of kube-scheduler that the administrator set otherwise than by default.
 
     Returns
     -------
@@ -42,7 +48,7 @@ async def learn_release(api: KubernetesApi, watch: ClusterWatch) -> str:
     """
     release = await _release(api)
     problem = inexact_rules(release)
-    if release is not None and (rules := rules_of(release)) != watch.snapshot.rules:
+    if release is not None and (rules := rules_of(release, gates)) != watch.snapshot.rules:
         log.info("Devices are allocated as in a release: release=%s", ".".join(map(str, rules.release)))
         if problem:
             log.warning("%s", problem)
@@ -50,11 +56,11 @@ async def learn_release(api: KubernetesApi, watch: ClusterWatch) -> str:
     return problem
 
 
-async def follow_release(api: KubernetesApi, watch: ClusterWatch) -> NoReturn:
+async def follow_release(api: KubernetesApi, watch: ClusterWatch, gates: Mapping[str, bool]) -> NoReturn:
     """Look from time to time whether the cluster was upgraded."""
     while True:
         await asyncio.sleep(_EVERY_SECONDS)
-        await learn_release(api, watch)
+        await learn_release(api, watch, gates)
 
 
 async def _release(api: KubernetesApi) -> Release | None:

@@ -10,6 +10,7 @@ from traitlets import Bool, Bunch, Dict, Enum, Float, Integer, List, TraitError,
 
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
+from dra_spawner.dra.scheduler_rules import GATES
 from dra_spawner.spawner.progress.idle_servers import SHORTEST_SECONDS
 
 __all__ = ["SpawnerSettings", "applied_later"]
@@ -182,6 +183,19 @@ class SpawnerSettings(KubeSpawner):
         before the server that gets its devices starts.
         docs/reference/drivers.md says what is known; other drivers count as ``pod``, with which each driver works. The
         hub tells the service.
+        """,
+    )
+
+    kubernetes_feature_gates = Dict(
+        key_trait=Enum(GATES),
+        value_trait=Bool(),
+        config=True,
+        help="""
+        Feature gates of kube-scheduler that your cluster has otherwise than by default::
+
+            c.DRASpawner.kubernetes_feature_gates = {"DRAFractionalCapacityRange": True}
+
+        Sizes in the form, checks and reasons are computed with them. The service has a setting of the same name.
         """,
     )
 

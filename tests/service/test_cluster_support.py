@@ -80,7 +80,7 @@ async def test_devices_are_decided_as_in_the_clusters_release(tmp_path: Path) ->
             watch.put(Kind.NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
             found = []
             for _ in range(5):
-                version, problem = watch.version, await learn_release(api, watch)
+                version, problem = watch.version, await learn_release(api, watch, {})
                 # A negative size makes room in 1.36, and is an error later.
                 fits = isinstance(_allocated(watch), tuple)
                 found.append((watch.snapshot.rules.release, fits, watch.version > version, bool(problem)))
@@ -100,6 +100,21 @@ def _allocated(watch: ClusterWatch) -> object:
         return watch.snapshot.state.devices.allocate("n1", [claim])
     except AllocationError as error:
         return error
+
+
+async def test_feature_gates_are_followed(tmp_path: Path) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return versions_answer("v1.37.2")
+
+    async with serving(answer) as url:
+        kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", {"server": url}, "token", "default")
+        async with await connect(ClusterAddress(str(kubeconfig))) as api:
+            watch = ClusterWatch(api)
+            found = []
+            for gates in ({}, {"DRAFractionalCapacityRange": True}):
+                await learn_release(api, watch, gates)
+                found.append(watch.snapshot.rules.features.fractional_capacity_range)
+    assert found == [False, True]
 
 
 async def test_the_clusters_of_the_tests_are_supported(cluster: ClusterUnderTest) -> None:

@@ -126,8 +126,10 @@ def check_profiles(
 
 
 def _check_hub(found: ProfilesFound, facts: ClusterFacts, ignored: Collection[str]) -> tuple[CheckReport, Inventory]:
+    gates = found.settings.get("kubernetes_feature_gates")
+    prepare_for = configured_drivers(found.settings.get("drivers_prepare_for"))
     inventory = Inventory(
-        replace(facts, drivers_prepare_for=configured_drivers(found.settings.get("drivers_prepare_for")))
+        replace(facts, drivers_prepare_for=prepare_for, gates=gates if isinstance(gates, dict) else facts.gates)
     )
     profiles = None
     if not callable(found.profile_list):

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, RULES, Release, SchedulerRules, rules_of
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, GATES, RULES, Release, SchedulerRules, rules_of
 from dra_spawner.versions import kubelet_version
 
-__all__ = ["kubelet_release", "kubernetes_release", "rules_of_objects"]
+__all__ = ["feature_gate", "kubelet_release", "kubernetes_release", "rules_of_objects"]
 
 _RELEASE: Final = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})")
 
@@ -35,6 +35,20 @@ def kubernetes_release(text: str) -> Release:
     if release is None or release < oldest:
         raise argparse.ArgumentTypeError(f"{text!r} is not a version of Kubernetes from {oldest[0]}.{oldest[1]} on")
     return release
+
+
+def feature_gate(text: str) -> tuple[str, bool]:
+    """The value of the option ``--feature-gate``.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If it is no gate that changes how devices are allocated, or neither ``true`` nor ``false``.
+    """
+    name, _, value = text.partition("=")
+    if name not in GATES or value not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=true or NAME=false with one of {', '.join(GATES)}")
+    return name, value == "true"
 
 
 def rules_of_objects(objects: Iterable[object]) -> SchedulerRules:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO, Final, TextIO
 
@@ -36,6 +37,8 @@ class FitOptions:
     """Decide as the API promises instead of as kube-scheduler does."""
     release: Release | None = None
     """Release of Kubernetes; None for that of the newest kubelet among the given nodes."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates of kube-scheduler."""
     timeout: float = 60.0
     """Seconds for the search of one question; 0 for no limit."""
 
@@ -99,7 +102,7 @@ def _rules(options: FitOptions, found: Release | None) -> SchedulerRules:
         Release of the newest kubelet, as no API server is older.
     """
     release = options.release or found
-    rules = rules_of(release) if release is not None else DEFAULT_RULES
+    rules = rules_of(release or DEFAULT_RULES.release, options.gates)
     if options.list_attributes:
         rules = replace(rules, features=replace(rules.features, list_type_attributes=True))
     return rules.without_quirks() if options.without_quirks else rules

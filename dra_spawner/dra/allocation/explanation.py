@@ -13,7 +13,7 @@ from dra_spawner.dra.allocation.reasons import NoFitReason, RefusalKind, shortes
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, Json, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.model.taint_rules import applied, with_rules
-from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 
 __all__ = ["Assessment", "assess"]
 
@@ -59,6 +59,7 @@ def assess(
     classes: Iterable[Json],
     existing: Iterable[Json],
     taint_rules: Iterable[Json] = (),
+    rules: SchedulerRules = DEFAULT_RULES,
     budget: SearchBudget | None = None,
 ) -> Assessment:
     """Determine whether some node can satisfy all these claims; if not, the reason from the device that comes nearest.
@@ -70,23 +71,25 @@ def assess(
     nodes, slices, classes, existing, taint_rules
         API objects of the cluster; ``existing`` are the ResourceClaims of all namespaces, ``taint_rules`` the
         DeviceTaintRules. An object that makes no sense is passed over.
+    rules
+        Of the cluster's kube-scheduler.
     budget
         What may be spent on all nodes together; no limit if it is left out.
     """
     wanted = [ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec}) for name, spec in claims.items()]
     known = _decoded(ResourceSlice.from_json, slices), _decoded(DeviceClass.from_json, classes)
     places = _decoded(Node.from_json, nodes)
-    taken = AllocatedState.from_claims(_decoded(ResourceClaim.from_json, existing))
+    taken = AllocatedState.from_claims(_decoded(ResourceClaim.from_json, existing), rules)
     by_name = {rule.name: rule for rule in _decoded(DeviceTaintRule.from_json, taint_rules)}
-    in_force = applied(by_name, DEFAULT_RULES.quirks)
+    in_force = applied(by_name, rules.quirks)
     known = [with_rules(each, in_force) for each in known[0]], known[1]
     try:
-        found = _nearest(Allocator(*known, taken), places, wanted, budget)
+        found = _nearest(Allocator(*known, taken, rules), places, wanted, budget)
         if found is None:
             return Assessment(True)
         if found.nearest.kind in _TOO_MUCH or found.nearest.kind is RefusalKind.IN_USE:
             with suppress(SearchStopped):
-                empty = _nearest(Allocator(*known, AllocatedState()), places, wanted, budget)
+                empty = _nearest(Allocator(*known, AllocatedState(rules), rules), places, wanted, budget)
                 if isinstance(empty, NoFitReason) and empty.nearest.kind in _TOO_MUCH:
                     return Assessment(
                         False, f"Even the empty machines could not run it: {empty.for_user.never}.", MACHINE_IS_ADDED

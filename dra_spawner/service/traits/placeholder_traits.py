@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
+from traitlets import Bool, Dict, Enum, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
 
 from dra_spawner import names
+from dra_spawner.dra.scheduler_rules import GATES
 from dra_spawner.placeholders.controller.sources.limit_settings import read_groups, read_limits
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings, read_replicas
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
@@ -218,6 +219,16 @@ class PlaceholderTraits(HasTraits):
         The most devices that the service drains by itself at a time, as the node of a server or placeholder reports
         that its device does not work (KEP-4680, gate `ResourceHealthStatus`). Each stays drained until a person ends
         that. 0: none.
+        """,
+    ).tag(config=True)
+
+    kubernetes_feature_gates = Dict(
+        key_trait=Enum(GATES),
+        value_trait=Bool(),
+        help="""
+        Feature gates of kube-scheduler that your cluster has otherwise than by default, as for its `--feature-gates`:
+        `{"DRAFractionalCapacityRange": True}`. What is free is computed with them; the same as in
+        `c.DRASpawner.kubernetes_feature_gates`.
         """,
     ).tag(config=True)
 

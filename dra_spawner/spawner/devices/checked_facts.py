@@ -39,7 +39,7 @@ class CheckedFacts:
 
     Parameters
     ----------
-    nodes_may_be_added, drivers_prepare_for
+    nodes_may_be_added, drivers_prepare_for, gates
         See `ClusterFacts`; None for nodes that are added where a cloud provides them.
     ignored
         Names of ignored rules.
@@ -53,6 +53,7 @@ class CheckedFacts:
         *,
         nodes_may_be_added: bool | None,
         drivers_prepare_for: Mapping[str, PreparedFor] | None = None,
+        gates: Mapping[str, bool] | None = None,
         ignored: Collection[str] = (),
     ) -> None:
         self._reader = reader
@@ -60,6 +61,7 @@ class CheckedFacts:
         self._log = log
         self._nodes_may_be_added = nodes_may_be_added
         self._drivers_prepare_for = drivers_prepare_for or {}
+        self._gates = gates or {}
         self._ignored = frozenset(ignored)
         self._claims: dict[str, None] = {}
         self._published: Mapping[tuple[str, str], int] = {}
@@ -131,7 +133,13 @@ class CheckedFacts:
         may_be_added = self._nodes_may_be_added
         if may_be_added is None:
             may_be_added = has_cloud_nodes(facts.nodes or ())
-        facts = replace(facts, nodes_may_be_added=may_be_added, drivers_prepare_for=self._drivers_prepare_for)
+        self._reader.follow_release(facts.kubernetes_version, self._gates)
+        facts = replace(
+            facts,
+            nodes_may_be_added=may_be_added,
+            drivers_prepare_for=self._drivers_prepare_for,
+            gates=self._gates,
+        )
         if facts == before.facts:
             return before  # the cached results still hold
         missing = [name for name in ("device_classes", "slices", "nodes") if getattr(facts, name) is None]

@@ -205,6 +205,7 @@ async def assess_within_limits(
             classes=seen.classes,
             existing=existing,
             taint_rules=seen.rules,
+            rules=seen.scheduler_rules,
             budget=SearchBudget(_EXPLAIN_STEPS, lambda: time.monotonic() > end),
         )
 

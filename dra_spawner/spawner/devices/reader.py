@@ -7,12 +7,13 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, Release, SchedulerRules
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.discovery import is_absent
 from dra_spawner.profiles.facts import ClusterFacts
@@ -143,6 +144,7 @@ class DeviceObjects:
     claims: list[JsonObject]
     nodes: list[JsonObject]
     rules: list[JsonObject]
+    scheduler_rules: SchedulerRules = DEFAULT_RULES
 
 
 class DeviceReader:
@@ -172,7 +174,8 @@ class DeviceReader:
         self.nodes = self._collection("v1", "nodes")
         self.rules: Reading[list[JsonObject]] = Reading(self._read_rules)
         self.devices: Reading[KnownDevices] = Reading(self._read_devices)
-        self._catalog = DeviceCatalog(ClusterFacts())
+        self._facts = ClusterFacts()
+        self._catalog = DeviceCatalog(self._facts)
         self._catalog_of: KnownDevices | None = None
 
     def _collection(self, group_version: str, plural: str) -> Reading[list[JsonObject]]:
@@ -180,6 +183,17 @@ class DeviceReader:
             return list((await self.api.list(resource_path(group_version, plural)))["items"])
 
         return Reading(read, is_cached=False)
+
+    def follow_release(self, release: Release | None, gates: Mapping[str, bool]) -> None:
+        """Let all that is computed follow the rules of this release, with these feature gates."""
+        facts = ClusterFacts(kubernetes_version=release, gates=gates)
+        if facts != self._facts:
+            self._facts, self._catalog_of = facts, None
+
+    @property
+    def scheduler_rules(self) -> SchedulerRules:
+        """The rules of the cluster's kube-scheduler; the newest known ones until its release is known."""
+        return self._facts.scheduler_rules
 
     async def objects(self) -> DeviceObjects:
         """Return the present objects that decide about devices.
@@ -190,7 +204,7 @@ class DeviceReader:
             If one of the collections cannot be read.
         """
         readings = (self.classes, self.slices, self.claims, self.nodes, self.rules)
-        return DeviceObjects(*await asyncio.gather(*(each.get(NOW) for each in readings)))
+        return DeviceObjects(*await asyncio.gather(*(each.get(NOW) for each in readings)), self.scheduler_rules)
 
     async def _read_rules(self) -> list[JsonObject]:
         """All DeviceTaintRules; none if the account may not list them: `doctor` says that."""
@@ -243,7 +257,7 @@ class DeviceReader:
         devices = self.devices.value
         if devices is not None and devices is not self._catalog_of:
             self._catalog_of = devices
-            self._catalog = DeviceCatalog(ClusterFacts(device_classes=devices.classes, slices=devices.slices))
+            self._catalog = DeviceCatalog(replace(self._facts, device_classes=devices.classes, slices=devices.slices))
         return self._catalog
 
     async def learn(self) -> DeviceCatalog:

@@ -29,6 +29,7 @@ def begin_checking(server: ServerContext) -> None:
         server.log,
         nodes_may_be_added=spawner.nodes_may_be_added,
         drivers_prepare_for=configured_drivers(spawner.drivers_prepare_for),
+        gates=spawner.kubernetes_feature_gates,
         ignored=spawner.ignored_profile_rules,
     )
     checks_of_hub().facts = facts

@@ -10,7 +10,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.devices import PoolId, ResourceSlice
 from dra_spawner.dra.model.objects import DeviceTaintRule
 from dra_spawner.dra.model.taint_rules import applied, with_rules
-from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.spawner.devices.held import held_claims
 from dra_spawner.spawner.devices.reader import decoded, device_reader, readable
@@ -46,7 +45,7 @@ async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
     more = await asyncio.gather(*(_slices(api, f"spec.driver={driver}") for driver in sorted(elsewhere)))
     slices = [*on_node, *(each for slices in more for each in slices)]
     decoded_rules = decoded(DeviceTaintRule.from_json, rules)
-    in_force = applied({each.name: each for each in decoded_rules}, DEFAULT_RULES.quirks)
+    in_force = applied({each.name: each for each in decoded_rules}, device_reader(api).scheduler_rules.quirks)
     published = PublishedDevices((with_rules(each, in_force) for each in slices), drain_notes(rules))
     return own_devices(pod, claims, published)
 

@@ -32,5 +32,10 @@ def test_the_example_of_the_output_is_one():
 def test_traits_have_the_documented_defaults():
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| `([^`]+)` \|", TEXT, re.MULTILINE))
     traits = DRASpawner.class_traits(config=True)
-    assert set(rows) == {"nodes_may_be_added", "ignored_profile_rules", "drivers_prepare_for"}
+    assert set(rows) == {
+        "nodes_may_be_added",
+        "ignored_profile_rules",
+        "drivers_prepare_for",
+        "kubernetes_feature_gates",
+    }
     assert rows == {name: repr(traits[name].default()) for name in rows}

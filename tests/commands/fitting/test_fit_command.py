@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner.cli import main
-from dra_spawner.commands.cluster_files.kubernetes_release import kubernetes_release
+from dra_spawner.commands.cluster_files.kubernetes_release import feature_gate, kubernetes_release
 from dra_spawner.common.json_types import JsonObject
 from tests.all_of_them import all_of_them
 from tests.commands.cluster_files.inputs import api_list, claim, device_class, fit, gpu, gpu_slice, node
@@ -251,3 +251,42 @@ def test_a_timeout_that_is_none(value, capsys):
         main(["fit", f"--timeout={value}"])
     assert caught.value.code == 2
     assert "is not a number of seconds like 0, 2.5 or 60" in capsys.readouterr().err
+
+
+#: Shares of a half, of which a device has three.
+HALVES = {"default": "500m", "validRange": {"min": "500m", "step": "500m"}}
+
+
+@all_of_them(
+    "release, gates, fits",
+    {
+        "by default": ((1, 37), {}, False),
+        "with the gate": ((1, 37), {"DRAFractionalCapacityRange": True}, True),
+        "1.38": ((1, 38), {}, True),
+        "1.38 without it": ((1, 38), {"DRAFractionalCapacityRange": False}, False),
+        "without a release": (None, {"DRAFractionalCapacityRange": True}, True),
+    },
+)
+def test_feature_gates_decide(release: tuple[int, int] | None, gates: dict[str, bool], fits: bool) -> None:
+    device = gpu(memory="1500m", shared=True, **HALVES)
+    asked = json.dumps([device_class(), node("n1"), gpu_slice("n1", device), claim(memory="1500m")])
+    assert fit(stdin=asked, release=release, gates=gates)[0] == (0 if fits else 1)
+
+
+@all_of_them(
+    "text, found",
+    {
+        "on": ("DRAFractionalCapacityRange=true", ("DRAFractionalCapacityRange", True)),
+        "off": ("DRADeviceTaints=false", ("DRADeviceTaints", False)),
+        "no value": ("DRADeviceTaints", None),
+        "another value": ("DRADeviceTaints=True", None),
+        "another gate": ("InPlacePodVerticalScaling=true", None),
+        "nothing": ("", None),
+    },
+)
+def test_gates_of_the_command_line(text: str, found: tuple[str, bool] | None) -> None:
+    if found is None:
+        with pytest.raises(argparse.ArgumentTypeError, match="one of DRAAdminAccess, DRA"):
+            feature_gate(text)
+    else:
+        assert feature_gate(text) == found

@@ -46,6 +46,10 @@ async def test_news_are_read_and_old_ones_kept_while_nobody_answers(tmp_path, ca
         first = await learned(known, ["40Gi"])
         assert await known.learn() is first, "unchanged objects are not examined again"
         await learned(patient, ["40Gi"])
+        patient.follow_release((1, 37), {"DRAFractionalCapacityRange": True})
+        assert patient.catalog.facts.scheduler_rules.features.fractional_capacity_range
+        assert sizes(patient.catalog) == ["40Gi"]
+        assert (await patient.objects()).scheduler_rules == patient.catalog.facts.scheduler_rules
 
         for each in list(cluster.store.objects(RESOURCESLICES)):
             cluster.store.delete(RESOURCESLICES, None, each["metadata"]["name"])

@@ -83,14 +83,14 @@ def self_drains(sick: Mapping[DeviceId, SickDevice], present: Overrides, limit: 
     limit
         The most devices that the service drains by itself at a time: a broken driver may report all of them.
     """
-    room = min(limit - len(drained_by_service(present)), MAX_OVERRIDES - len(present.settings))
+    left = min(limit - len(drained_by_service(present)), MAX_OVERRIDES - len(present.settings))
     settings, too_many = [], []
     for device, report in sorted(sick.items()):
         key = (OverrideKind.DEVICES, "/".join(device))
         ended_at = present.deleted_at(key)
         if key in present.settings or (ended_at is not None and report.since <= ended_at):
             continue
-        if len(settings) >= room:
+        if len(settings) >= left:
             too_many.append(device)
             continue
         more = f": {report.message}" if report.message else ""
