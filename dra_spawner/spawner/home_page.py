@@ -28,6 +28,7 @@ __all__ = ["HomePage"]
 
 #: Age in seconds of what the home page says about devices.
 _DEVICE_NOTE_SECONDS = 10.0
+_HUB_RESTARTED = "The hub was restarted while your server was starting. Please start it again."
 
 
 class HomePage:
@@ -78,6 +79,12 @@ class HomePage:
     def record_failure(self, sentence: str) -> None:
         """Remember why a start failed."""
         self.record = ServerRecord.of_failure(sentence)
+
+    def record_stop(self) -> None:
+        """Remember why JupyterHub stops a server: a start that the hub finds after its own restart does not answer."""
+        phase = ((self._server.pod() or {}).get("status") or {}).get("phase")
+        if getattr(self._spawner, "_check_pending", False) and phase == "Pending":
+            self.record_failure(_HUB_RESTARTED)
 
     def forget_server(self) -> None:
         """Forget the server, but not why its last start failed."""

@@ -13,10 +13,11 @@ from dra_spawner.spawner.hub_parts.running_hub import serve_in_hub
 if TYPE_CHECKING:
     from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 
-__all__ = ["AVAILABILITY", "DEVICES", "serve_availability", "serve_devices"]
+__all__ = ["AVAILABILITY", "DEVICES", "START", "serve_availability", "serve_devices", "serve_start"]
 
 AVAILABILITY: Final = "dra-spawner/availability"
 DEVICES: Final = "dra-spawner/devices"
+START: Final = "dra-spawner/start"
 
 
 def serve_availability() -> bool:
@@ -29,6 +30,11 @@ def serve_devices() -> bool:
     return serve_in_hub(DEVICES, _devices_handler)
 
 
+def serve_start() -> bool:
+    """Answer the scripts of pages of a start; returns whether the hub has a web application yet. Idempotent."""
+    return serve_in_hub(START, _start_handler)
+
+
 def _availability_handler() -> type[QuietHandler]:
     from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler
 
@@ -39,3 +45,9 @@ def _devices_handler() -> type[QuietHandler]:
     from dra_spawner.spawner.my_devices.my_devices_handler import DevicesHandler
 
     return DevicesHandler
+
+
+def _start_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.user_pages.start_handler import StartHandler
+
+    return StartHandler

@@ -180,7 +180,7 @@ class ServerStart:
             )
             waiting_for = progress.waiting_for
             # Beside the clean-up, as JupyterHub cancels both soon.
-            smaller = self._page.begin_search_for_smaller(self._form) if is_late and waiting_for else None
+            free = self._page.begin_search_for_free(self._form) if is_late and waiting_for else None
             self.stop_is_due = self._would_be_stopped()
             is_cancelled = isinstance(error, asyncio.CancelledError) and not is_late
             # If JupyterHub cancels meanwhile, the clean-up goes on, and the user still reads why the start has failed.
@@ -192,7 +192,7 @@ class ServerStart:
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(spawner)
                 self._home.record_failure(str(refusal))
-                await self._page.explain_failure(refusal, smaller, began + spawner.start_timeout)
+                await self._page.explain_failure(refusal, free, began + spawner.start_timeout)
             if refusal is error:
                 raise
             raise refusal from error

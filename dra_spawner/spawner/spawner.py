@@ -19,7 +19,7 @@ from traitlets import default, observe
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.home_page import HomePage
-from dra_spawner.spawner.hub_addresses import serve_devices
+from dra_spawner.spawner.hub_addresses import serve_devices, serve_start
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.progress.server_record import ServerRecord
@@ -77,6 +77,7 @@ class DRASpawner(SpawnerSettings):
         # JupyterHub makes a user's spawner before it renders one of the user's pages.
         extend_templates(getattr(running_hub(), "tornado_settings", {}), self.log)
         serve_devices()
+        serve_start()
 
     # The form
 
@@ -149,6 +150,7 @@ class DRASpawner(SpawnerSettings):
     async def stop(self, now: bool = False) -> None:
         """Stop the pod, and undo the steps of its start."""
         stop = super().stop
+        self._dra.home.record_stop()
         await self._dra.start.stop(lambda: stop(now))
 
     async def poll(self) -> int | None:

@@ -13,9 +13,11 @@ from jupyterhub.utils import url_escape_path, url_path_join
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.placeholders.planner.targets.shapes import device_classes
+from dra_spawner.spawner.availability.shown import usual_sentence
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.progress.start_messages import StartMessages
 from dra_spawner.spawner.progress.start_progress import (
+    SHORT_SECONDS,
     StartProgress,
     elapsed,
     longer_waiting,
@@ -28,13 +30,18 @@ from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.user_pages.failure import failure_html
 
 if TYPE_CHECKING:
-    from dra_spawner.spawner.smaller_choice import SmallerChoice
+    from dra_spawner.spawner.devices.reader import Reading
+    from dra_spawner.spawner.free_choices import FreeChoice, OtherChoices
 
 __all__ = ["StartPage"]
 
 #: Seconds between counts of the servers that wait.
 _COUNT_SECONDS = 2.0
-#: Seconds after the clean-up that the search for a smaller choice may take in any case.
+#: Age in seconds of what the page says that would start now.
+_FREE_SECONDS = 5.0
+#: Seconds that the page waits for what the service says of the choice.
+_USUAL_SECONDS = 0.3
+#: Seconds after the clean-up that the search for what would start now may take in any case.
 _SEARCH_SECONDS = 1.0
 #: Seconds before JupyterHub's own limit at which the search ends, so that JupyterHub still gets the answer.
 _TELLING_SECONDS = 0.5
@@ -75,6 +82,8 @@ class StartPage:
         self._spawner = server.spawner
         self.progress = self._new_progress()
         self.event_before: str | None = None
+        self._others: OtherChoices | None = None
+        self._free: Reading[list[FreeChoice]] | None = None
 
     def _new_progress(self) -> StartProgress:
         return StartProgress(StartMessages(self._spawner.namespace, self._spawner.pod_name))
@@ -83,6 +92,7 @@ class StartPage:
         """Begin the page of a new start; the start publishes its progress there."""
         self.progress = self._new_progress()
         self.progress.began = asyncio.get_running_loop().time()
+        self._others = self._free = None
         this_hub().shared(_Waiting, _Waiting).starting.add(self)
         return self.progress
 
@@ -131,41 +141,85 @@ class StartPage:
         """Device classes that the start asks for."""
         return frozenset(chain.from_iterable(map(device_classes, self.progress.specs.values())))
 
+    # While the server waits
+
+    def is_waiting(self) -> bool:
+        """Whether the server has waited for a place so long that the user may want something else."""
+        pod, began = self._pod(), self.progress.began
+        if not began or not pod or (pod.get("spec") or {}).get("nodeName") or self.has_ended():
+            return False
+        return asyncio.get_running_loop().time() - began >= SHORT_SECONDS
+
+    def _pod(self) -> JsonObject:
+        """The pod of the start; empty before it is seen. A start without devices publishes none."""
+        return self.progress.pod or self._server.pod() or {}
+
+    async def while_waiting(self, form: SpawnForm) -> JsonObject:
+        """Return what the page says beside the sentence: how long it usually takes, and what would start now."""
+        if not self.is_waiting():
+            return {"usual": "", "offers": []}
+        # Imported here, as most servers do not wait.
+        from dra_spawner.spawner.devices.reader import Reading
+
+        if self._free is None:
+            self._free = Reading(lambda: self._free_choices(form))
+        if self._free.seconds_since_try() >= _FREE_SECONDS:
+            self._free.begin()
+        offers = [{"name": each.name, "words": each.words} for each in self._free.value or ()]
+        return {"usual": await self._usual_wait(form), "offers": offers}
+
+    async def _usual_wait(self, form: SpawnForm) -> str:
+        client, own = form.availability, self._others.own if self._others is not None else ""
+        if client is None or not own:
+            return ""
+        view = await client.latest(_USUAL_SECONDS)
+        found = view.of(own) if own in view.choices else await client.of_combination(own, _USUAL_SECONDS)
+        return usual_sentence(found)
+
+    async def _free_choices(self, form: SpawnForm) -> list[FreeChoice]:
+        """What would start now; nothing after an error, which says nothing to a user."""
+        from dra_spawner.spawner.free_choices import free_choices, other_choices
+
+        try:
+            if self._others is None:
+                self._others = await other_choices(self._server, self.progress.specs)
+            return await free_choices(self._server, form.availability, self._others, self._pod())
+        except Exception:  # whatever profiles there are: the server waits in any case
+            self._server.log.exception("No other choice can be offered: pod=%s", self._spawner.pod_name)
+            return []
+
     # The page of a failure
 
-    def begin_search_for_smaller(self, form: SpawnForm) -> asyncio.Task[SmallerChoice | None]:
-        """Begin to look for something smaller in the form that is free."""
-        # Imported here, as most starts succeed.
-        from dra_spawner.spawner.smaller_choice import free_smaller_choice
-
-        search = free_smaller_choice(self._server, form.availability, self.progress.specs, self.progress.pod)
-        return this_hub().begin(search, "search for a smaller choice")
+    def begin_search_for_free(self, form: SpawnForm) -> asyncio.Task[list[FreeChoice]]:
+        """Begin to look for what would start now."""
+        return this_hub().begin(self._free_choices(form), "search for a free choice")
 
     async def explain_failure(
-        self, refusal: SpawnRefused, search: asyncio.Task[SmallerChoice | None] | None, ends: float
+        self, refusal: SpawnRefused, search: asyncio.Task[list[FreeChoice]] | None, ends: float
     ) -> None:
         """Tell the user what to do.
 
         Parameters
         ----------
         search
-            For something smaller; None if that would not help.
+            For what would start now; None if that would not help.
         ends
             When JupyterHub itself gives up, as the loop's time.
         """
-        smaller = None
+        free: list[FreeChoice] = []
         if search is not None:
             left = ends - _TELLING_SECONDS - asyncio.get_running_loop().time()
             log, pod_name = self._server.log, self._spawner.pod_name
             try:
-                smaller = await asyncio.wait_for(search, max(left, _SEARCH_SECONDS))
+                free = await asyncio.wait_for(search, max(left, _SEARCH_SECONDS))
             except (TimeoutError, asyncio.CancelledError):  # or JupyterHub waits no longer
-                log.info("No smaller choice was found in time: pod=%s", pod_name)
-            except Exception:  # whatever profiles there are: the failure is told in any case
-                log.exception("No smaller choice can be looked for: pod=%s", pod_name)
-        if refusal.status_code == _TRY_AGAIN_LATER:
-            words, fields = (smaller.words, smaller.fields) if smaller is not None else ("", {})
-            refusal.jupyterhub_html_message = failure_html(str(refusal), self._spawn_url(), words, fields)
+                log.info("No free choice was found in time: pod=%s", pod_name)
+        has_form = bool(self._spawner.options_form)
+        if has_form or refusal.status_code == _TRY_AGAIN_LATER:
+            offers = {each.words: each.fields for each in free}
+            refusal.jupyterhub_html_message = failure_html(
+                str(refusal), self._spawn_url(), offers, has_choices=has_form
+            )
 
     def _spawn_url(self) -> str:
         """Address of the page with the form of this server."""

@@ -156,8 +156,8 @@ class Asked(AvailabilityHandler):
     client: AvailabilityClient
     answer: Any = None
 
-    def _form(self) -> Any:
-        return self
+    def server_parts(self) -> Any:
+        return SimpleNamespace(form=self)
 
     @property
     def availability(self) -> AvailabilityClient:

@@ -81,20 +81,29 @@ async def test_servers_that_stay_pending_then_something_smaller_or_another_try(e
         assert "nodes are available" not in seen
         assert "ada" not in seen
         assert await page.locator("#dra-said").text_content() == re.sub(r" \(.*", "", seen)
+        offers = page.get_by_role("region", name="While you wait")
+        first = "Start “A share <img src=x class=hostile>, 15 GiB” instead"
+        await offers.get_by_role("button", name=first).wait_for()
+        await offers.get_by_role("button", name="5 GiB” instead", exact=False).last.wait_for()
+        assert await page.locator(".hostile").count() == 0
+        await assert_easy_to_use(page, "start-waits-with-offers")
 
         await line.get_by_text("The server does not wait any more.").wait_for()
         failed = await line.inner_text()
         assert failed.startswith("Gave up after 70 seconds. All devices are too full:")
         assert "as soon as" not in failed
         assert not await page.get_by_text("You will be redirected automatically").is_visible()
+        await page.get_by_role("heading", name="Your server did not start").wait_for()
+        for gone in (page.locator("#progress-bar"), offers, page.locator("a.dra-failed")):
+            assert not await gone.is_visible()
         await assert_easy_to_use(page, "start-failed")
         smaller = line.get_by_role("button", name="15 GiB”: free now")
         # KubeSpawner's form takes names of choices for HTML; this page has their text.
         assert await smaller.inner_text() == "Start “A share <img src=x class=hostile>, 15 GiB”: free now"
         assert await page.locator(".hostile").count() == 0
         await press_until(page, "Tab", "#progress-message .btn-primary")
-        assert await line.locator("a:focus").inner_text() == "Try again"
-        await press_until(page, "Tab", ".dra-smaller")
+        assert await line.locator("a:focus").inner_text() == "Back to the choices"
+        await press_until(page, "Tab", ".dra-offer")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/user/eve/**")
         assert (await hub.server_environment("eve"))["DRA_CLAIM_GPU_MEMORY"] == "15Gi"
@@ -102,7 +111,7 @@ async def test_servers_that_stay_pending_then_something_smaller_or_another_try(e
         await page.get_by_text("Your server has 15 GiB of gpu-0 on node-a.").wait_for()
         assert await page.get_by_role("alert").count() == 0
 
-        again = other.get_by_role("button", name="Try again")
+        again = other.get_by_role("button", name="Back to the choices")
         await again.wait_for()
         address = await again.get_attribute("href")
         assert address == "/hub/spawn/bob"

@@ -189,6 +189,16 @@ c.JupyterHub.cleanup_servers = False
         """End it in order."""
         await self._end(signal.SIGTERM)
 
+    async def lose(self) -> None:
+        """End the hub alone at once; its proxy goes on, and answers 503."""
+        self.process.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(self.process.wait, PATIENCE_SECONDS)
+
+    async def come_back(self) -> None:
+        """Start a hub that was lost, beside its proxy."""
+        self._process = self._fork("jupyterhub", ["--config", str(self._config)], {"KUBECONFIG": str(self.kubeconfig)})
+        await eventually(self.answers, "the hub answers again", pause_seconds=_LOOK_SECONDS)
+
     async def _end(self, number: int) -> None:
         if self._session:
             await self._session.close()

@@ -39,6 +39,19 @@ async def logged_in(hub: HubProcess, user: str) -> AsyncIterator[aiohttp.ClientS
         yield session
 
 
+async def start_another(hub: HubProcess, session: aiohttp.ClientSession, name: str, query: str = "", **headers: str):
+    """Status of the question for a start of another choice than the one that waits."""
+    async with session.post(
+        f"{hub.url}/hub/dra-spawner/start{query}", data={"name": name}, headers=headers, allow_redirects=False
+    ) as answer:
+        return answer.status
+
+
+async def start_of(hub: HubProcess, session: aiohttp.ClientSession, query: str = ""):
+    async with session.get(f"{hub.url}/hub/dra-spawner/start{query}", allow_redirects=False) as answer:
+        return answer.status, await answer.json() if answer.status == 200 else None
+
+
 async def asked(hub, session, query="", **headers):
     async with session.get(
         f"{hub.url}/hub/dra-spawner/availability{query}", headers=headers, allow_redirects=False
@@ -103,6 +116,21 @@ async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path)
                 _, model = await hub.request("GET", "/users/ada?include_stopped_servers=1")
                 assert "none" not in model["servers"], "asking creates no server"
 
+                # The page of a start: of the user's own server, with the token of the page, and choices of the form alone.
+                for query in ("?user=root", "?user=nobody"):
+                    assert (await start_of(hub, ada, query))[0] == 403
+                status, start = await start_of(hub, ada, "?server=none")
+                assert (status, start["state"], start["offers"], start["usual"]) == (200, "over", [], "")
+                xsrf = next(each.value for each in ada.cookie_jar if each.key == "_xsrf" and each["path"] == "/hub/")
+                token = {"X-XSRFToken": xsrf}
+                assert await start_another(hub, ada, "cpu") == 403
+                assert await start_another(hub, ada, "cpu", "?user=root", **token) == 403
+                for name in ("secret", "gpu/size=xl", "gpu/other=1", "", "cpu" * 10_000):
+                    assert await start_another(hub, ada, name, **token) == 400, name[:20]
+                assert await start_another(hub, ada, "gpu/size=l", **token) == 200
+                _, model = await hub.request("GET", "/users/ada?include_stopped_servers=1")
+                assert not any(each["pending"] or each["ready"] for each in model["servers"].values()), "nothing waited"
+
             async with logged_in(hub, "bob") as bob:
                 answered = await eventually(lambda: known(bob, "cpu", "?name=gpu/size=l,image=old"), "bob's answer")
                 assert {name: each["state"] for name, each in answered["choices"].items()} == {
@@ -114,4 +142,5 @@ async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path)
                 assert "gpu" in answered["choices"]
             async with aiohttp.ClientSession() as nobody:
                 assert (await asked(hub, nobody))[0] == 403
+                assert (await start_of(hub, nobody))[0] == 403
                 assert (await asked(hub, nobody, Authorization=f"token {hub.token}"))[0] == 403

@@ -1,13 +1,13 @@
-"""How long a failed start looks for a smaller choice that is free."""
+"""How long a failed start looks for what would start now, and what a page says while a server waits."""
 
 import asyncio
 
+from dra_spawner.spawner.free_choices import FreeChoice
 from dra_spawner.spawner.server_context import parts_of
-from dra_spawner.spawner.smaller_choice import SmallerChoice
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from tests.all_of_them import all_of_them
 
-SMALLER = SmallerChoice("GPU slice, 5 GiB", {"profile": "slice"}, "slice")
+FREE = FreeChoice("GPU slice, 5 GiB", {"profile": "slice"}, "slice")
 
 
 @all_of_them(
@@ -18,16 +18,52 @@ SMALLER = SmallerChoice("GPU slice, 5 GiB", {"profile": "slice"}, "slice")
         "not longer": (60.0, 0.0, False),
     },
 )
-async def test_a_smaller_choice_is_told_if_it_is_found_in_time(nowhere, answer_after, jupyterhub_waits, is_told):
+async def test_a_free_choice_is_told_if_it_is_found_in_time(nowhere, answer_after, jupyterhub_waits, is_told):
     spawner = nowhere.user("ada").spawner
     refusal = SpawnRefused("All devices are in use.", RefusalReason.TIMEOUT, 503)
     loop = asyncio.get_running_loop()
 
     async def search():
         found = loop.create_future()
-        loop.call_later(answer_after, found.set_result, SMALLER)
+        loop.call_later(answer_after, found.set_result, [FREE])
         return await found
 
     await parts_of(spawner).page.explain_failure(refusal, asyncio.create_task(search()), loop.time() + jupyterhub_waits)
     assert ("GPU slice, 5 GiB" in refusal.jupyterhub_html_message) is is_told
     assert "All devices are in use." in refusal.jupyterhub_html_message
+
+
+WAITING = {"metadata": {"name": "jupyter-ada"}, "spec": {}}
+
+
+@all_of_them(
+    "seconds, pod, waits",
+    {
+        "from the tenth second on": (10.0, WAITING, True),
+        "not earlier": (9.0, WAITING, False),
+        "not in its place": (60.0, {**WAITING, "spec": {"nodeName": "node-a"}}, False),
+        "not without a pod": (60.0, {}, False),
+    },
+)
+async def test_other_choices_are_offered(nowhere, seconds, pod, waits):
+    page = parts_of(nowhere.user("ada").spawner).page
+    assert not page.is_waiting(), "nothing has begun"
+    progress = page.begin()
+    progress.began -= seconds
+    progress.pod = pod
+    assert page.is_waiting() is waits
+
+
+async def test_an_error_of_a_profile_list_offers_nothing(nowhere, caplog):
+    def broken(spawner):
+        raise RuntimeError("no list today")
+
+    nowhere.spawner_config.profile_list = broken
+    parts = parts_of(nowhere.user("ada").spawner)
+    progress = parts.page.begin()
+    progress.began -= 60
+    progress.pod = WAITING
+    for _ in range(2):
+        assert await parts.page.while_waiting(parts.form) == {"usual": "", "offers": []}
+        await asyncio.sleep(0.01)  # the search runs beside
+    assert caplog.text.count("No other choice can be offered") == 1

@@ -22,7 +22,7 @@ from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import parts_of
 
-__all__ = ["AvailabilityHandler"]
+__all__ = ["AvailabilityHandler", "ServerHandler"]
 
 _WAIT_SECONDS: Final = 1.0
 #: As many as the script sends.
@@ -41,12 +41,40 @@ class _Form(Protocol):
         """The choices of the user's own form."""
 
 
-class AvailabilityHandler(QuietHandler):
-    """Answers the form's script; only a login cookie of the hub is accepted."""
+class ServerHandler(QuietHandler):
+    """Base of handlers for scripts of the pages about one server; only a login cookie of the hub is accepted."""
+
+    def server_parts(self) -> Any:
+        """The parts of the server of the page: the user's own, or one of another user.
+
+        Raises
+        ------
+        HTTPError
+            403 without a login, or for another user without the right to start the user's servers; 404 for a server of
+            another spawner.
+        """
+        user: Any = self.current_user
+        if not isinstance(user, User):
+            raise HTTPError(403)
+        name = self.get_query_argument("user", user.name)
+        if name != user.name:
+            user = self.find_user(name)
+            if user is None or not self.get_scope_filter("servers")(user.orm_user, "user"):
+                raise HTTPError(403)
+        server = self.get_query_argument("server", "")
+        # Asking for a server that does not exist would create it.
+        spawner = user.spawners[server] if server in user.orm_spawners else user.spawner
+        if (parts := parts_of(spawner)) is None:
+            raise HTTPError(404)
+        return parts
+
+
+class AvailabilityHandler(ServerHandler):
+    """Answers the form's script."""
 
     async def get(self) -> None:
         """Write the answer as JSON."""
-        own_form = self._form()
+        own_form: _Form = self.server_parts().form
         client = own_form.availability
         if client is None:
             raise HTTPError(404)
@@ -63,30 +91,6 @@ class AvailabilityHandler(QuietHandler):
         # Joined, not encoded as one: what most pages ask for is the same.
         choices = ", ".join(part for part in (_encoded_choices(form, view), _encoded(more)) if part)
         self.finish(f'{{"age_seconds": {json.dumps(age)}, "choices": {{{choices}}}}}')
-
-    def _form(self) -> _Form:
-        """The form that the user sees.
-
-        Raises
-        ------
-        HTTPError
-            403 without a login, or for another user without the right to start the user's servers.
-        """
-        user: Any = self.current_user
-        if not isinstance(user, User):
-            raise HTTPError(403)
-        name = self.get_query_argument("user", user.name)
-        if name != user.name:
-            user = self.find_user(name)
-            if user is None or not self.get_scope_filter("servers")(user.orm_user, "user"):
-                raise HTTPError(403)
-        server = self.get_query_argument("server", "")
-        # Asking for a server that does not exist would create it.
-        spawner = user.spawners[server] if server in user.orm_spawners else user.spawner
-        if (parts := parts_of(spawner)) is None:
-            raise HTTPError(404)
-        form: _Form = parts.form
-        return form
 
 
 def _encoded(choices: Mapping[str, ShownAvailability]) -> str:

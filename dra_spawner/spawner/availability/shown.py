@@ -9,7 +9,7 @@ from typing import Any, Final
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.availability_text import LABELS
 
-__all__ = ["UNKNOWN", "ShownAvailability", "wait_text"]
+__all__ = ["UNKNOWN", "ShownAvailability", "usual_sentence", "wait_text"]
 
 #: A longer reason of "never" stands in the sentence only.
 _LONGEST_REASON: Final = 60
@@ -60,6 +60,13 @@ class ShownAvailability:
 
 #: The availability of a choice that nothing is known of.
 UNKNOWN: Final = ShownAvailability(AvailabilityState.UNKNOWN)
+
+
+def usual_sentence(found: ShownAvailability) -> str:
+    """How long a server of a choice usually waits; empty if that is not known."""
+    if found.state not in _WAITING or found.wait is None:
+        return ""
+    return f"It usually takes {wait_text(*found.wait)} from now."
 
 
 def wait_text(low_seconds: int, high_seconds: int) -> str:

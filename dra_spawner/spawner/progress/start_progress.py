@@ -12,12 +12,20 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.progress.durations import so_far
 from dra_spawner.spawner.progress.start_messages import StartMessages, event_text, page_html
 
-__all__ = ["StartProgress", "elapsed", "longer_waiting", "progress_items", "queue_sentence", "waiting_since"]
+__all__ = [
+    "SHORT_SECONDS",
+    "StartProgress",
+    "elapsed",
+    "longer_waiting",
+    "progress_items",
+    "queue_sentence",
+    "waiting_since",
+]
 
 #: Seconds between looks; makes no request.
 _LOOK_SECONDS: Final = 1.0
-#: Seconds below which a start is too young to tell its duration.
-_SHORT_SECONDS: Final = 10.0
+#: Seconds below which a start is too young to tell its duration, and what else would start.
+SHORT_SECONDS: Final = 10.0
 #: Each event brings the bar a third of the way to this.
 _MAX_PROGRESS: Final = 90
 
@@ -85,7 +93,7 @@ async def progress_items(
 
 def elapsed(seconds: float, limit_seconds: float) -> str:
     """How long a start lasts, in parentheses; nothing for a short one."""
-    return f"({so_far(seconds, limit_seconds)})" if seconds >= _SHORT_SECONDS else ""
+    return f"({so_far(seconds, limit_seconds)})" if seconds >= SHORT_SECONDS else ""
 
 
 def waiting_since(servers: Iterable[tuple[frozenset[str], JsonObject]]) -> dict[frozenset[str], list[str]]:

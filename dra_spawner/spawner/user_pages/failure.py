@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 __all__ = ["failure_html", "spawn_link"]
 
-_NOTHING: Final[Mapping[str, str]] = {}
+_NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 
 
 def spawn_link(spawn_url: str, fields: Mapping[str, str]) -> str:
@@ -27,21 +27,25 @@ def _prefix() -> str:
     return "opt-" if hasattr(SpawnHandler, "_get_user_options") else ""
 
 
-def failure_html(sentence: str, spawn_url: str, smaller: str = "", smaller_fields: Mapping[str, str] = _NOTHING) -> str:
-    """Return what happened and what the user can do: try again, or start something smaller.
+def failure_html(
+    sentence: str, spawn_url: str, offers: Mapping[str, Mapping[str, str]] = _NOTHING, *, has_choices: bool = True
+) -> str:
+    """Return what happened and what the user can do: choose again, or start what is free now.
 
     Parameters
     ----------
     spawn_url
         Of the page with the form.
-    smaller
-        Name of a smaller choice that is free now; empty if none is known.
+    offers
+        Fields of the form by the name of a choice that would start now.
+    has_choices
+        Whether the hub has a form.
     """
-    actions = [_button(spawn_url, "Try again", "btn-primary")]
-    if smaller:
-        actions.append(
-            _button(spawn_link(spawn_url, smaller_fields), f"Start “{smaller}”: free now", "btn-secondary dra-smaller")
-        )
+    actions = [_button(spawn_url, "Back to the choices" if has_choices else "Try again", "btn-primary")]
+    actions += [
+        _button(spawn_link(spawn_url, fields), f"Start “{words}”: free now", "btn-secondary dra-offer")
+        for words, fields in offers.items()
+    ]
     return f'{escape(sentence)}<span class="dra-actions d-block mt-3">{" ".join(actions)}</span>'
 
 

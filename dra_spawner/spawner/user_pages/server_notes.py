@@ -87,13 +87,13 @@ def _notes_of(server: Any) -> Iterator[ServerNote]:
 
 
 def note_of_server(user: Any, server_name: str) -> ServerNote | None:
-    """Return why a user's server was ended; None if it was not. Never raises."""
+    """Return why a user's server was ended or did not start; None if neither is known. Never raises."""
     try:
         for server in user.all_spawners():
             if (server.name or "") == (server_name or "") and not getattr(server, "active", False):
-                return next((each for each in _notes_of(server) if each.was_ended), None)
+                return next((each for each in _notes_of(server) if each.is_failure), None)
     except Exception:
-        log.exception("The pages of a server do not say why it was ended")
+        log.exception("The pages of a server do not say why it does not run")
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.spawner.availability.shown import ShownAvailability, wait_text
+from dra_spawner.spawner.availability.shown import ShownAvailability, usual_sentence, wait_text
 from tests.all_of_them import all_of_them
 
 
@@ -45,6 +45,19 @@ def test_labels(shown, label):
 )
 def test_an_interval_in_words_is_never_narrower(low, high, text):
     assert wait_text(low, high) == text
+
+
+@all_of_them(
+    "state, wait, sentence",
+    [
+        (AvailabilityState.WHEN_STOPPED, (240, 350), "It usually takes 4 to 6 min from now."),
+        (AvailabilityState.NEEDS_NODE, (0, 40), "It usually takes up to 40 s from now."),
+        (AvailabilityState.NEEDS_NODE, None, ""),
+        (AvailabilityState.FREE, (0, 40), ""),
+    ],
+)
+def test_how_long_a_server_that_waits_usually_waits(state, wait, sentence):
+    assert usual_sentence(ShownAvailability(state, "", wait)) == sentence
 
 
 def test_every_state_has_a_label():

@@ -11,6 +11,7 @@ from tornado.web import Application, HTTPError
 from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.my_devices.my_devices_handler import DevicesHandler
+from dra_spawner.spawner.user_pages.start_handler import StartHandler
 from tests.all_of_them import all_of_them
 
 
@@ -23,7 +24,7 @@ class _Connection:
         pass
 
 
-@all_of_them("kind", [DevicesHandler, AvailabilityHandler])
+@all_of_them("kind", [DevicesHandler, AvailabilityHandler, StartHandler])
 def test_no_query_is_logged(kind: type[QuietHandler], caplog: pytest.LogCaptureFixture) -> None:
     caplog.clear()
     asked = HTTPServerRequest(

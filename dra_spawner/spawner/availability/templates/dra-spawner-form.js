@@ -3,10 +3,13 @@
   const data = JSON.parse(document.getElementById("dra-spawner-form-data").textContent);
   const list = document.querySelector(".dra-spawner-form");
   const ageLine = document.querySelector(".js-availability-age");
+  const lostLine = document.querySelector(".js-connection");
   const notKnown = { state: "unknown", label: "not known", sentence: "" };
   // The hub's answer is a second old, as a rule: a change is seen within five.
   const askEveryMilliseconds = 3000;
   const pauseMilliseconds = 500;
+  // With the pause between questions: a connection that is lost is said within ten seconds.
+  const limitMilliseconds = 5000;
   const showAgeFromSeconds = 10;
   const forgetAfterSeconds = 60;
   const mostCombinations = 32;
@@ -213,6 +216,13 @@
     }
   }
 
+  function showConnection(status) {
+    const isOver = status === 401 || status === 403;
+    lostLine.hidden = !isOver && status > 0 && status < 500;
+    const lost = "The hub does not answer. This page asks again every few seconds.";
+    setText(lostLine, lostLine.hidden ? "" : isOver ? "Your login is over. Please reload the page." : lost);
+  }
+
   function show() {
     const age = ageSeconds();
     if (age !== null && age > forgetAfterSeconds) {
@@ -248,7 +258,8 @@
     const current = new AbortController();
     asking = current;
     askedAt = performance.now();
-    const limit = setTimeout(() => current.abort(), 8000);
+    const limit = setTimeout(() => current.abort(), limitMilliseconds);
+    let status = 0;
     try {
       const address = new URL(data.address, window.location.href);
       combinations().forEach((name) => address.searchParams.append("name", name));
@@ -257,18 +268,20 @@
         redirect: "error",
         signal: current.signal,
       });
+      status = response.status;
       if (response.ok) {
         const answer = await response.json();
         choices = answer.choices;
         answeredAt = answer.age_seconds === null ? null : performance.now() - 1000 * answer.age_seconds;
       }
     } catch {
-      // The hub does not answer: the labels get older, and are not known in the end.
+      // The labels get older, and are not known in the end.
     } finally {
       clearTimeout(limit);
     }
     if (asking === current) {
       asking = null;
+      showConnection(status);
       show();
       plan();
     }

@@ -1,0 +1,291 @@
+"""Choices of the form that would start now, for a user whose server waits, or has waited in vain.
+
+The service knows that of each choice. Without its answer the hub looks at devices itself, but only for choices that
+need the same of a node as the server that waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jupyterhub.utils import maybe_future
+from markupsafe import Markup
+
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.kube.client.api import KubernetesError
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.planner.targets.choice_names import choice_name
+from dra_spawner.profiles.choices import ListedChoice, pick_choice
+from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
+from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.form_choices import FormChoices, form_choices
+from dra_spawner.spawner.devices.diagnosis import assess_within_limits
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
+from dra_spawner.spawner.server_context import ServerContext
+from dra_spawner.spawner.smaller_choice import ClaimsSize, claims_size, is_smaller, size_order
+
+__all__ = ["MOST_OFFERED", "FreeChoice", "OtherChoices", "free_choices", "other_choices"]
+
+#: Choices that a user is offered.
+MOST_OFFERED: Final = 3
+#: Choices of other profiles, and of the own one, that are compiled; a form may have hundreds.
+_MAX_COMPILED: Final = 60
+#: Choices that are looked at one by one, the best first; each is a question or a search.
+_MAX_LOOKED_AT: Final = 6
+#: Until an answer of the service is not awaited any more, and its greatest age.
+_WAIT_SECONDS: Final = 0.4
+_OLDEST_SECONDS: Final = 5.0
+#: Seconds for which servers that wait for the same share what a form has beside it.
+_SHARED_SECONDS: Final = 60.0
+_MAX_SHARED: Final = 64
+_FREE: Final = frozenset({AvailabilityState.READY, AvailabilityState.FREE, AvailabilityState.AFTER_PLACEHOLDER})
+#: Settings in which a choice may differ and need the same of a node: its devices, and what says nothing about a node.
+_MAY_DIFFER: Final = frozenset({"device_claims", "environment", "default_url", "args", "cmd"})
+
+
+@dataclass(frozen=True, slots=True)
+class FreeChoice:
+    """A choice of the form that would start now.
+
+    Attributes
+    ----------
+    words
+        Its name in the form, plain text.
+    options
+        User options that choose it: its profile, and a choice of each named option.
+    name
+        Its name in the service's answers.
+    """
+
+    words: str
+    options: Mapping[str, str]
+    name: str = ""
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Fields of KubeSpawner's form that choose it."""
+        slug = self.options["profile"]
+        picks = {name: choice for name, choice in self.options.items() if name != "profile"}
+        return {"profile": slug, **{f"profile-option-{slug}--{name}": choice for name, choice in picks.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Another choice than the one that waits.
+
+    Attributes
+    ----------
+    is_alike
+        Whether what fits the pod that waits fits this choice, too, but for devices.
+    """
+
+    choice: FreeChoice
+    specs: Mapping[str, JsonObject]
+    is_alike: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OtherChoices:
+    """What a user's form has beside the choice that waits, the best first.
+
+    Attributes
+    ----------
+    own
+        Name of the choice that waits in the service's answers; empty if it has none.
+    """
+
+    own: str = ""
+    candidates: tuple[_Candidate, ...] = ()
+
+
+async def other_choices(server: ServerContext, specs: Mapping[str, JsonObject]) -> OtherChoices:
+    """Return the other choices of the user's form.
+
+    The smaller ones come first, the largest of them at the top, and before them those that differ in nothing but
+    devices. Other profiles follow in the order of the form.
+
+    Parameters
+    ----------
+    specs
+        Specs of the claims that the server waits for, by the claim's name.
+    """
+    spawner = server.spawner
+    profiles = spawner._sorted_dict_values(spawner.profile_list)
+    is_of_user = callable(profiles)
+    if is_of_user:
+        profiles = await maybe_future(profiles(spawner))
+    profiles = [each for each in spawner._get_initialized_profile_list(profiles) or () if isinstance(each, Mapping)]
+    form = form_choices(profiles)
+    chosen = _chosen(profiles, server.chosen_profile)
+    options = spawner.user_options if isinstance(spawner.user_options, Mapping) else {}
+    picks = _picks(chosen, options) if chosen is not None else {}
+    own = ""
+    if chosen is not None and not any(options.get(f"{name}--unlisted-choice") for name in _choices_of(chosen)):
+        own = form.known_name(choice_name(_slug(chosen), picks)) or ""
+    if is_of_user or not own:
+        return OtherChoices(own, await _compiled(server, profiles, form, chosen, picks, own, specs))
+    # A class that waits waits for the same.
+    loop, known = asyncio.get_running_loop(), this_hub().shared("other choices", dict[Any, Any])
+    key, now = (form, own), loop.time()
+    found: tuple[float, tuple[_Candidate, ...]] | None = known.get(key)
+    if found is None or now - found[0] > _SHARED_SECONDS:
+        found = known[key] = (now, await _compiled(server, profiles, form, chosen, picks, own, specs))
+        if len(known) > _MAX_SHARED:
+            del known[next(iter(known))]
+    return OtherChoices(own, found[1])
+
+
+async def free_choices(
+    server: ServerContext, availability: AvailabilityClient | None, others: OtherChoices, pod: JsonObject
+) -> list[FreeChoice]:
+    """Return the choices that would start now, the best first.
+
+    Parameters
+    ----------
+    availability
+        The hub's questions to the service; None without a service.
+    pod
+        The pod that waits.
+    """
+    if availability is not None:
+        free = await _free_by_service(availability, [each.choice.name for each in others.candidates])
+        if free is not None:
+            found = [each.choice for each in others.candidates if each.choice.name in free]
+            return found[:MOST_OFFERED]
+    return await _free_by_devices(server, [each for each in others.candidates if each.is_alike], pod)
+
+
+async def _free_by_service(client: AvailabilityClient, names: Sequence[str]) -> set[str] | None:
+    """The choices that are free as the service says; None if it does not know."""
+    view = await client.latest(_WAIT_SECONDS)
+    if view.age_seconds is None or view.age_seconds > _OLDEST_SECONDS:
+        return None
+    missing = [name for name in names if name not in view.choices][:_MAX_LOOKED_AT]
+    answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in missing))
+    states = {name: view.of(name).state for name in names}
+    states |= {name: answer.state for name, answer in zip(missing, answers, strict=True)}
+    if all(state is AvailabilityState.UNKNOWN for state in states.values()):
+        return None
+    return {name for name, state in states.items() if state in _FREE}
+
+
+async def _free_by_devices(
+    server: ServerContext, candidates: Sequence[_Candidate], pod: JsonObject
+) -> list[FreeChoice]:
+    """The first choices whose devices are free on a node that suits a pod."""
+    try:
+        seen = await server.devices.objects()
+    except KubernetesError:
+        return []
+    suitable_nodes, spawner = SuitableNodes(), server.spawner
+    servers = [] if spawner.pod_reflector is None else list(spawner.pod_reflector.pods.values())
+    others = [each for each in servers if each["metadata"].get("name") != spawner.pod_name]
+    suitable_nodes.read(seen.nodes, [(each, each["spec"].get("nodeName") or "") for each in others])
+    suitable = suitable_nodes.for_pod(pod)
+    nodes = [node for node in seen.nodes if node["metadata"]["name"] in suitable]
+    found: list[FreeChoice] = []
+    for each in candidates[:_MAX_LOOKED_AT] if nodes else ():
+        if not each.specs or (await assess_within_limits(each.specs, seen, nodes, seen.claims)).fits:
+            found.append(each.choice)
+        if len(found) == MOST_OFFERED:
+            break
+    return found
+
+
+async def _compiled(
+    server: ServerContext,
+    profiles: list[Mapping[str, Any]],
+    form: FormChoices,
+    chosen: Mapping[str, Any] | None,
+    picks: Mapping[str, str],
+    own: str,
+    specs: Mapping[str, JsonObject],
+) -> tuple[_Candidate, ...]:
+    settings = {"device_claims": server.configured["device_claims"]}
+    own_choice, own_size = _listed(profiles, settings, chosen, picks), claims_size(specs)
+    smaller: list[tuple[_Candidate, ClaimsSize]] = []
+    rest: list[_Candidate] = []
+    wanted = _wanted(profiles, chosen, picks)
+    for (profile, other_picks), _ in zip(wanted, range(_MAX_COMPILED), strict=False):
+        await asyncio.sleep(0)  # the hub serves others meanwhile
+        name = form.known_name(choice_name(_slug(profile), other_picks)) or ""
+        listed = _listed(profiles, settings, profile, other_picks)
+        if name in ("", own) or listed is None or listed.choice is None:
+            continue
+        found, is_alike = listed.choice.plan.specs, own_choice is not None and _has_the_same_needs(listed, own_choice)
+        choice = FreeChoice(_choice_text(profile, other_picks), {"profile": _slug(profile), **other_picks}, name)
+        candidate, size = _Candidate(choice, found, is_alike), claims_size(found)
+        if own_size and size and is_smaller(size, own_size):
+            smaller.append((candidate, size))
+        else:
+            rest.append(candidate)
+    smaller.sort(key=lambda each: (each[0].is_alike, size_order(each[1])), reverse=True)
+    return (*(candidate for candidate, _ in smaller), *rest)
+
+
+def _wanted(
+    profiles: Iterable[Mapping[str, Any]], chosen: Mapping[str, Any] | None, own_picks: Mapping[str, str]
+) -> Iterator[tuple[Mapping[str, Any], dict[str, str]]]:
+    """Each choice of an option of the user's profile, and each other profile with its default choices."""
+    if chosen is not None:
+        for name, choices in _choices_of(chosen).items():
+            for key in choices:
+                yield chosen, {**own_picks, name: key}
+    for profile in profiles:
+        if profile is not chosen:
+            yield profile, {}
+
+
+def _chosen(profiles: list[Mapping[str, Any]], slug: str) -> Mapping[str, Any] | None:
+    if slug:
+        return next((each for each in profiles if each.get("slug") == slug), None)
+    return next((each for each in profiles if each.get("default")), None)
+
+
+def _choices_of(profile: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    options = profile.get("profile_options") or {}
+    return {name: choices for name, option in options.items() if isinstance(choices := option.get("choices"), Mapping)}
+
+
+def _picks(profile: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
+    return {name: options[name] for name, choices in _choices_of(profile).items() if options.get(name) in choices}
+
+
+def _listed(
+    profiles: list[Mapping[str, Any]], settings: Mapping[str, Any], profile: Any, picks: Mapping[str, str]
+) -> ListedChoice | None:
+    if profile is None:
+        return None
+    try:
+        return pick_choice(profiles, settings, _slug(profile), picks)
+    except LookupError:
+        return None
+
+
+def _has_the_same_needs(one: ListedChoice, other: ListedChoice) -> bool:
+    """Whether what fits the pod of one fits that of the other, but for devices."""
+    return _needs(one) is not None and _needs(one) == _needs(other)
+
+
+def _needs(listed: ListedChoice) -> dict[str, Any] | None:
+    if listed.choice is None:
+        return None
+    return {name: value for name, value in listed.choice.settings.items() if name not in _MAY_DIFFER}
+
+
+def _choice_text(profile: Mapping[str, Any], picks: Mapping[str, str]) -> str:
+    choices = _choices_of(profile)
+    named = [choices[option][choice].get("display_name") or choice for option, choice in picks.items()]
+    return ", ".join(_text(each) for each in (profile.get("display_name") or _slug(profile), *named))
+
+
+def _text(name: object) -> str:
+    """The text of a name, which KubeSpawner's form takes for HTML."""
+    return Markup(str(name)).striptags()  # noqa: S704 (the result is text, and escaped where it is shown)
+
+
+def _slug(profile: Mapping[str, Any]) -> str:
+    return str(profile.get("slug"))
