@@ -142,6 +142,59 @@ async def test_without_the_stream_the_page_asks_every_30_s(context: ServiceConte
         await page.locator('.device[aria-label*="zoe"]').wait_for()
 
 
+async def test_a_service_that_is_away_is_said_and_found_again(embedded_cluster: ClusterUnderTest) -> None:
+    """The stream breaks with the service, and a proxy's 503 ends it for good."""
+    async with hub_with_service(embedded_cluster) as service, chromium() as browser:
+        await service.ready()
+        page = await logged_in(browser, service.hub.url, "watcher")
+        await page.goto(service.url)
+        freshness = page.locator("#freshness")
+        await freshness.get_by_text("Live", exact=True).wait_for()
+        await page.route("**/services/dra-spawner/**", lambda route: route.fulfill(status=503, body="<p>No route</p>"))
+        service.kill()
+        away = freshness.get_by_text("The service does not answer. This page tries again.")
+        await away.wait_for(timeout=10_000)
+        await page.unroute_all()
+        await service.ready()
+        await freshness.get_by_text("Live", exact=True).wait_for(timeout=15_000)
+        assert await page.locator(".node-name", has_text="n1").is_visible()
+
+
+#: A stream that says how old the data are, and then says nothing any more, without an error.
+DEAD_STREAM = """
+let streams = 0;
+window.EventSource = class extends EventTarget {
+  constructor() {
+    super();
+    this.readyState = 1;
+    const isDead = streams++ === 0;
+    const say = (type) => this.dispatchEvent(new MessageEvent(type, { data: '{"seconds": 0}' }));
+    setTimeout(() => { say("open"); say("age"); }, 100);
+    if (!isDead) setInterval(() => say("age"), 5000);
+  }
+  close() {}
+};
+"""
+
+
+async def test_a_stream_that_is_dead_is_noticed(context: ServiceContext) -> None:
+    async with whole_service(context) as url, chromium() as browser:
+        page = await browser.new_page()
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        await page.add_init_script(DEAD_STREAM)
+        await page.clock.install()
+        await page.goto(url)
+        await page.clock.run_for(1_000)
+        freshness = page.locator("#freshness")
+        await freshness.get_by_text("Live", exact=True).wait_for()
+        await page.route("**/api/**", lambda route: route.abort())
+        await page.clock.run_for(9_050)
+        await freshness.get_by_text("The service does not answer. This page tries again.").wait_for()
+        await page.unroute_all()
+        await page.clock.run_for(20_000)
+        await freshness.get_by_text("Live", exact=True).wait_for()
+
+
 async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) -> None:
     """A real hub: its logo and links; only operators see the actions."""
     async with hub_with_service(embedded_cluster) as service, chromium() as browser:

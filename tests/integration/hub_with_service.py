@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,13 @@ class Service:
 
         await eventually(is_ready, "the service is ready")
         await eventually(has_decided, "metrics show a round of decisions")
+
+    def kill(self) -> None:
+        """End the service at once; its hub starts it again."""
+        hub = self.hub.process.pid
+        for child in Path(f"/proc/{hub}/task/{hub}/children").read_text().split():
+            if b"dra_spawner" in Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(int(child), signal.SIGKILL)
 
     async def token(self, user: str) -> str:
         status, body = await self.hub.request("POST", f"/users/{user}/tokens", {})

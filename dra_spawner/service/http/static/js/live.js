@@ -7,7 +7,9 @@
 
 const { prefix, xsrf } = document.documentElement.dataset;
 const POLL_MS = 30_000;
-const REFUSED_MS = 60_000;
+const REFUSED_MS = 10_000;
+const SILENT_MS = 9_000; // the stream has a heartbeat each 5 s
+const NO_ANSWER = "The service does not answer. This page tries again.";
 const GATHER_MS = 300;
 const REST_MS = 1_500;
 const GRACE_MS = 8_000;
@@ -26,7 +28,10 @@ export function headers(more = {}) {
   return { "X-XSRFToken": xsrf, ...more };
 }
 
-const followers = [];
+/* What is wrong with the stream itself, among what is wrong with what is followed. */
+const connection = { problem: "", note() {}, plan() {} };
+const followers = [connection];
+let heardAt = 0;
 let source = null;
 let lastEvent = document.documentElement.dataset.event ?? "";
 let isLive = false;
@@ -83,11 +88,11 @@ class Follower {
       } else if (answer.status !== 304) {
         throw new Error(await problemOf(answer));
       }
-      this.problem = "";
+      this.problem = connection.problem = "";
       confirmedAt = Date.now();
     } catch (error) {
       const isSilent = error instanceof TypeError || error.name === "TimeoutError";
-      this.problem = isSilent ? "The service does not answer." : error.message;
+      this.problem = isSilent ? NO_ANSWER : error.message;
       this.isStale = true;
     } finally {
       this.isBusy = false;
@@ -108,11 +113,17 @@ export async function read(path) {
 
 async function problemOf(answer) {
   if (answer.status === 401) return "Your login is over. Please reload the page.";
+  // A proxy before the service has a page of its own, or none.
+  if (answer.status >= 502 && answer.status <= 504 && !isJson(answer)) return NO_ANSWER;
   try {
     return (await answer.json()).detail ?? `Error ${answer.status}`;
   } catch {
     return `Error ${answer.status}`;
   }
+}
+
+function isJson(answer) {
+  return (answer.headers.get("Content-Type") ?? "").includes("json");
 }
 
 /** Call `render` with the JSON at `path` now, and again when one of these lists of the API has changed it. */
@@ -215,7 +226,11 @@ function listen() {
   // no headers.
   const query = new URLSearchParams({ _xsrf: xsrf, after: lastEvent });
   source = new EventSource(address(`api/events?${query}`));
+  source.addEventListener("age", () => {
+    heardAt = Date.now();
+  });
   source.addEventListener("open", () => {
+    connection.problem = "";
     clearTimeout(graceTimer);
     graceTimer = 0;
     stopPolling();
@@ -239,9 +254,25 @@ function listen() {
     } else if (!graceTimer) {
       // The service ends each stream after a while, and the browser comes back within seconds.
       graceTimer = setTimeout(lost, GRACE_MS);
+    } else {
+      // It did not come back at once.
+      clearTimeout(graceTimer);
+      lost();
     }
   });
 }
+
+/** A connection can be dead without an error: then nothing is heard any more. */
+function notice() {
+  if (isLive && heardAt && Date.now() - heardAt > SILENT_MS) {
+    heardAt = 0;
+    source.close();
+    connection.problem = NO_ANSWER;
+    lost();
+    listen();
+  }
+}
+setInterval(notice, 1_000);
 
 function note(resources) {
   changedAt = confirmedAt = Date.now();
