@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "fit": ("fit", "utilization"),
     "check": ("check", "render", "schema"),
     "doctor": ("doctor",),
+    "try_choices": ("try",),
     "history": ("history",),
     "budgets": ("budgets",),
     "replay": ("replay",),

@@ -43,6 +43,7 @@ NOT_RUN: Final = {
 
 NOT_HERE: Final = {
     "doctor": "it needs a cluster; tests/doctor does",
+    "try": "it needs a hub; tests/integration/test_try.py does",
     "demo": "tests/browser/test_demo.py starts it and clicks through it",
     "whoami": "it asks the hub of a server; tests/integration/test_my_devices.py does",
     "uninstall": "it needs a cluster; tests/commands/removing does",

@@ -219,6 +219,7 @@ def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, 
         # The administrator of an existing cluster decides about placeholders.
         "placeholders": {_PLACEHOLDERS[0]: {"min": _PLACEHOLDERS[1], "max": 2 * _PLACEHOLDERS[1]}} if embedded else {},
         "placeholder_priority_class": names.PRIORITY_CLASS,
+        "named_servers": True,
         "admin": _ADMIN,
         "password": secrets.token_urlsafe(6),
         "api_token": secrets.token_hex(16),

@@ -46,7 +46,7 @@ c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.password = settings["password"]
 c.Authenticator.allow_all = True
 c.Authenticator.admin_users = {settings["admin"]}
-c.JupyterHub.allow_named_servers = True
+c.JupyterHub.allow_named_servers = settings["named_servers"]
 c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
 if settings["placeholders"]:
     # A short form of jupyterhub_config.d/20-dra-spawner-service.py, with the demo's administrator alone.
@@ -76,11 +76,13 @@ if settings["placeholders"]:
             "oauth_client_allowed_scopes": [*scopes, "admin-ui", "delete:servers"],
         }
     )
+trying = [names.READ_SCOPE, f"access:services!service={names.HUB_SERVICE}"] if settings["placeholders"] else []
 c.JupyterHub.load_roles = [
     {
         "name": "demo-administrator",
         "services": ["demo"],
-        "scopes": ["admin:users", "admin:servers", "list:users", "read:hub"],
+        # The last two are for `dra-spawner try`.
+        "scopes": ["admin:users", "admin:servers", "list:users", "read:hub", "access:servers", *trying],
     }
 ]
 if settings["placeholders"]:

@@ -82,9 +82,10 @@ async def can_do_what_the_pages_show(session: aiohttp.ClientSession, service: st
         "api/devices/gpu.example.com%2Fwhole-gpus%2Fgpu-0/drain",
     ):
         for method, status in (("PUT", 200), ("DELETE", 204)):
-            body = {"json": {"min": 0, "max": 1} if "placeholders" in path else {}} if method == "PUT" else {}
+            numbers = {"min": 0, "max": 1} if "placeholders" in path else {}
+            body = numbers if method == "PUT" else None
             url = URL(service + path, encoded=True)
-            async with session.request(method, url, headers=headers, **body) as answer:
+            async with session.request(method, url, headers=headers, json=body) as answer:
                 assert answer.status == status, (method, path, await answer.text())
 
 

@@ -251,18 +251,26 @@ async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[st
     if context.availability is None:
         return []
     choices = await context.availability.choices(name)
-    targets = context.controller.policy.replicas if context.controller is not None else {}
+    controller = context.controller
+    targets = controller.policy.replicas if controller is not None else {}
+    shapes = controller.published.shapes if controller is not None else {}
+    wants = {each.id: each.wants_devices for each in shapes.values()}
     return [
-        _choice_json(each, targets[each.shape].min if each.replicas is not None and each.shape in targets else None)
+        _choice_json(
+            each,
+            targets[each.shape].min if each.replicas is not None and each.shape in targets else None,
+            wants.get(each.shape),
+        )
         for each in choices
     ]
 
 
-def _choice_json(choice: ChoiceAvailability, target: int | None) -> dict[str, Any]:
+def _choice_json(choice: ChoiceAvailability, target: int | None, wants_devices: bool | None) -> dict[str, Any]:
     replicas, counts = choice.replicas, choice.counts
     return {
         "name": choice.name,
         "shape": choice.shape,
+        "wants_devices": wants_devices,
         "availability": availability_json(choice),
         "skipped_because": choice.skipped_because,
         "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.effective_floor}

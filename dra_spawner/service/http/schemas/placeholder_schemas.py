@@ -96,6 +96,7 @@ _CHOICE: Final = record(
     {
         "name": _PROFILE,
         "shape": _SHAPE,
+        "wants_devices": nullable(flag()),
         "availability": nullable(_AVAILABILITY),
         "skipped_because": text(""),
         "replicas": nullable(record({"min": integer(2), "max": integer(10), "floor": integer(1)})),
