@@ -30,6 +30,7 @@ EVERYTHING: JsonObject = {
     "serviceMonitor": {"enabled": True},
     "prometheusRule": {"enabled": True},
     "dashboard": {"enabled": True},
+    "try": {"enabled": True},
 }
 
 

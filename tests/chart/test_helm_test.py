@@ -17,7 +17,19 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, EVERYTHING, IMAGE, objects_of, of_kind, rendered, run_helm
+from dra_spawner.cli import command_parser
+from tests.chart.rendering import (
+    CHART,
+    EVERYTHING,
+    IMAGE,
+    RenderingFailed,
+    hub_values,
+    objects_of,
+    of_kind,
+    rendered,
+    run_helm,
+)
+from tests.integration.test_try import SCOPES
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -71,6 +83,35 @@ def test_problems_are_reported_with_a_remedy(url: str) -> None:
     assert "Connection refused>. No replica leads, or it cannot label its pod" in leader
     assert "hub.baseUrl must be the same in both charts" in hub
     assert done.returncode == 1
+
+
+def test_choices_are_tried_with_a_token_of_their_own() -> None:
+    """The command is one that the program takes, and the hub's values have what its token needs."""
+    assert [each["metadata"]["name"] for each in rendered(IMAGE, with_tests=True) if each["kind"] == "Pod"] == [
+        "dra-spawner-test"
+    ]
+    trying = {"enabled": True, "profiles": ["gpu-slice", "gpu-slice/memory=5Gi"], "timeoutSeconds": 90}
+    values = {**IMAGE, "hub": {"baseUrl": "/jupyter/", "serviceName": "gpus"}, "try": trying}
+    pod = of_kind(rendered(values, with_tests=True), "Pod", "-try")
+    (container,) = pod["spec"]["containers"]
+    options = command_parser().parse_args([*container["command"][1:], *container["args"]])
+    assert (options.hub_url, options.user, options.service_name, options.timeout, options.profiles) == (
+        "http://proxy-public/jupyter/",
+        "dra-spawner-try",
+        "gpus",
+        90.0,
+        trying["profiles"],
+    )
+    (token,) = container["env"]
+    assert token["valueFrom"]["secretKeyRef"]["key"] == "hub.services.dra-spawner-try.apiToken"
+    hub = hub_values(values)["hub"]
+    assert "dra-spawner-try" in hub["services"]
+    expected = [each.format("dra-spawner-try").replace("service=dra-spawner", "service=gpus") for each in SCOPES]
+    assert hub["loadRoles"]["dra-spawner-try"] == {"scopes": expected, "services": ["dra-spawner-try"]}
+    assert "dra-spawner-try" not in str(hub_values(IMAGE))
+    for name in ("gpus", "dra-spawner-metrics"):
+        with pytest.raises(RenderingFailed, match=r"try\.hubServiceName is the name of another service"):
+            rendered({**values, "try": {**trying, "hubServiceName": name}})
 
 
 def test_rules_and_dashboard_are_included_where_they_are(tmp_path: Path) -> None:

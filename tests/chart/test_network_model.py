@@ -73,6 +73,7 @@ MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name
 def test_charts(version: str) -> None:
     """Open as far as needed, and no further, for each network plugin."""
     ours_values = {**IMAGE, "networkPolicy": {"metricsFrom": [MONITORING]}, "userNamespaces": True}
+    ours_values["try"] = {"enabled": True}
     printed = hub_values(ours_values)
     ours = rendered(ours_values, namespace="hub", with_tests=True)
     for other_addresses in (True, False):
@@ -95,7 +96,8 @@ def check_connections(ours: list[JsonObject], theirs: list[JsonObject]) -> None:
         )
         for part, name in ((ours, "dra-spawner"), (theirs, "hub"), (theirs, "proxy"))
     )
-    helm_test = Endpoint.of(of_kind(ours, "Pod"), "hub")
+    helm_test = Endpoint.of(of_kind(ours, "Pod", "-test"), "hub")
+    trying = Endpoint.of(of_kind(ours, "Pod", "-try"), "hub")
     labels = {"app": "jupyterhub", "release": "jupyterhub", "component": "singleuser-server"}
     server = Endpoint("10.42.0.9", "hub", {**labels, "hub.jupyter.org/network-access-hub": "true"})
     server_elsewhere = Endpoint("10.42.0.9", "hub-ada", {**labels, "hub.jupyter.org/network-access-hub": "true"})
@@ -109,6 +111,7 @@ def check_connections(ours: list[JsonObject], theirs: list[JsonObject]) -> None:
             (PROMETHEUS, service, 8181, "metrics"),
             (service, hub, 8081, "who a user is"),
             (helm_test, hub, 8081, "helm test"),
+            (trying, proxy, 8000, "helm test starts servers"),
             (service, API_SERVER, 443, "the API server"),
             (service, API_SERVER, 6443, "the API server behind its Service"),
             (service, CALENDAR, 443, "calendars"),

@@ -18,8 +18,17 @@ from dra_spawner.commands.trying.try_command import TryOptions, run_try
 from dra_spawner.devcluster.demo import demo
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.kube.client.api import KubernetesApi
+from tests.integration.hub_with_service import log_in
 from tests.polling import PATIENCE_SECONDS, eventually
 
+#: As the chart gives them to its service for `helm test` (tests/chart/test_helm_test.py compares them).
+SCOPES = (
+    "admin:users!user={0}",
+    "admin:servers!user={0}",
+    "access:servers!user={0}",
+    "access:services!service=dra-spawner",
+    "custom:dra-spawner:read",
+)
 #: The hub asks for a device of a class that no driver publishes.
 BROKEN = {
     "display_name": "Broken",
@@ -70,6 +79,7 @@ async def test_choices_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "none.example.com" in broken["sentence"] or "administrator" in broken["sentence"], broken
         assert await left(running) == NOTHING
         await refusals(running, options)
+        await scopes_of_the_chart(running, options)
         await interrupted(running)
 
 
@@ -94,6 +104,26 @@ async def refusals(running: demo.Running, options: dict[str, Any]) -> None:
     code, report, _ = await trying(TryOptions(**{**options, "timeout_seconds": 1.0}, user="trial", profiles=("cpu",)))
     assert (code, report["fails"], report["not_removed"]) == (1, 1, [])
     assert report["tried"][0]["sentence"].startswith("It was not done within 1 s.")
+    assert await left(running) == NOTHING
+
+
+async def scopes_of_the_chart(running: demo.Running, options: dict[str, Any]) -> None:
+    """The scopes that the chart gives to its service for `helm test` are enough, for its user alone."""
+    scopes = [each.format("trial") for each in SCOPES]
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        await log_in(session, running.address, running.admin, running.password)
+        async with session.get(f"{running.address}/hub/token"):
+            pass
+        (xsrf,) = {each.value for each in session.cookie_jar if each.key == "_xsrf"}
+        url = f"{running.address}/hub/api/users/{running.admin}/tokens"
+        async with session.post(url, json={"scopes": scopes}, headers={"X-XSRFToken": xsrf}) as answer:
+            assert answer.status == 201, await answer.text()
+            token = (await answer.json())["token"]
+    known = {**options, "token": token, "profiles": ("cpu",)}
+    code, report, messages = await trying(TryOptions(**known, user="trial"))
+    assert (code, report["works"], messages) == (0, 1, ""), report
+    code, report, messages = await trying(TryOptions(**known, user="another"))
+    assert (code, report) == (2, {})
     assert await left(running) == NOTHING
 
 

@@ -159,6 +159,9 @@ hub:
     {{- if .Values.serviceMonitor.enabled }}
     {{ .Values.serviceMonitor.hubServiceName }}: {}
     {{- end }}
+    {{- if .Values.try.enabled }}
+    {{ .Values.try.hubServiceName }}: {}
+    {{- end }}
   config:
     {{- if .Values.userNamespaces }}
     KubeSpawner:
@@ -188,6 +191,18 @@ hub:
     {{ .Values.serviceMonitor.hubServiceName }}:
       scopes: ["read:metrics"]
       services: [{{ .Values.serviceMonitor.hubServiceName }}]
+    {{- end }}
+    {{- if .Values.try.enabled }}
+    {{- $trying := .Values.try.hubServiceName }}
+    # What `helm test` needs to try choices: one user's servers, and the list of choices.
+    {{ $trying }}:
+      scopes:
+        - "admin:users!user={{ $trying }}"
+        - "admin:servers!user={{ $trying }}"
+        - "access:servers!user={{ $trying }}"
+        - "access:services!service={{ $name }}"
+        - "custom:dra-spawner:read"
+      services: [{{ $trying }}]
     {{- end }}
   networkPolicy:
     {{- if .Values.userNamespaces }}

@@ -31,6 +31,9 @@
 {{- if and .Values.rbac.hub.userSecrets (not .Values.userNamespaces) -}}
 {{- fail "rbac.hub.userSecrets has no effect without userNamespaces: true; zero-to-jupyterhub grants these rights in the hub's own namespace" -}}
 {{- end -}}
+{{- if and .Values.try.enabled (has .Values.try.hubServiceName (list .Values.hub.serviceName .Values.serviceMonitor.hubServiceName)) -}}
+{{- fail "try.hubServiceName is the name of another service: servers are started with a token of their own, so give it another name" -}}
+{{- end -}}
 {{- if and .Values.serviceMonitor.enabled (eq .Values.serviceMonitor.hubServiceName .Values.hub.serviceName) -}}
 {{- fail "serviceMonitor.hubServiceName is hub.serviceName: metrics are read with a token of their own, so give it another name" -}}
 {{- end -}}
