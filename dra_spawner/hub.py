@@ -110,6 +110,7 @@ def begin(hub: JupyterHub) -> None:
     SystemExit
         If the configuration is wrong, so that servers could not start; the log says why.
     """
+    _go_on(hub, "log each refusal in one line", partial(_shorten_log, hub))
     _go_on(hub, "look for unsupported versions", lambda: _warn(hub, version_problems()))
     _go_on(hub, "look for settings with two values", lambda: _warn(hub, doubled_settings(hub.config)))
     if (problem := class_problem(hub.spawner_class)) and _asks_for_devices(hub.config):
@@ -150,6 +151,13 @@ def begin(hub: JupyterHub) -> None:
             retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log),
             "serving of availability",
         )
+
+
+def _shorten_log(hub: JupyterHub) -> None:
+    from dra_spawner.spawner.hub_parts.refusal_log import RefusalFilter
+
+    if not any(isinstance(each, RefusalFilter) for each in hub.log.filters):
+        hub.log.addFilter(RefusalFilter())
 
 
 def _go_on(hub: JupyterHub, what: str, work: Callable[[], object]) -> None:

@@ -18,7 +18,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
-from tornado.log import LogFormatter
 from tornado.netutil import bind_sockets
 from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, validate
 from traitlets.config import Application, Configurable, catch_config_error
@@ -40,6 +39,7 @@ from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.listening import interface_of, join_logs, log_request
+from dra_spawner.service.log_format import ServiceLogFormatter
 from dra_spawner.service.metrics.calendar_metrics import register_calendars
 from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
@@ -106,11 +106,12 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     def _default_log_level(self) -> int:
         return logging.INFO
 
-    @default("log_format")
-    def _default_log_format(self) -> str:
-        return "%(color)s[%(levelname)1.1s %(asctime)s.%(msecs).03d %(name)s]%(end_color)s %(message)s"
+    log_format = Unicode(
+        "%(color)s[%(levelname)1.1s %(asctime)s.%(msecs).03d %(name)s]%(end_color)s %(message)s",
+        help="Format of the log: `json` for one JSON object a line, or a format of Python's `logging`.",
+    ).tag(config=True)
 
-    _log_formatter_cls = LogFormatter
+    _log_formatter_cls = ServiceLogFormatter
 
     generate_config = Bool(False, help="Print a configuration file and exit.").tag(config=True)
 

@@ -8,6 +8,7 @@ needs the scopes ``list:users`` and ``read:servers``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import ssl
@@ -22,6 +23,7 @@ from jupyterhub.utils import make_ssl_context
 
 from dra_spawner import names
 from dra_spawner.common.project_links import where
+from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.spawn_counts import (
@@ -39,7 +41,11 @@ __all__ = ["HubSpawns", "known_servers"]
 
 log = logging.getLogger(__name__)
 
+#: Pause after each answer; also after one with servers that are starting and have no pod.
 _INTERVAL_SECONDS: Final = 5.0
+#: Pause after an answer without such servers, unless a new pod shows that the hub starts servers: each question is a
+#: line in the hub's log.
+_IDLE_SECONDS: Final = 300.0
 #: Pause after a failure.
 _RETRY_SECONDS: Final = 60.0
 #: The hub is one process, so the pause is at least this many times as long as the last answer took.
@@ -104,18 +110,32 @@ class HubSpawns:
         self._problem = ""
         self._choices: tuple[PublishedShapes, Choices] | None = None
         self._counted: tuple[float, Counter[str]] | None = None
+        self._new_pod = asyncio.Event()
 
     @classmethod
     def of(cls, hub: HubOAuth, controller: ScaleAheadController) -> Self:
         """The servers of the hub to which a service belongs."""
         encryption = make_ssl_context(hub.keyfile, hub.certfile, cafile=hub.client_ca)
-        return cls(
+        found = cls(
             hub.api_url,
             hub.api_token,
             lambda: controller.published,
             lambda: known_servers(controller),
             encryption=encryption,
         )
+
+        def note(change: Change) -> None:
+            if change.kind is Kind.POD and change.type is ChangeType.ADDED:
+                pod = controller.watch.snapshot.pods.get(change.key)
+                if pod is not None and not pod.node_name and controller.launch_waits.is_server(pod):
+                    found.note_new_pod()
+
+        controller.watch.on_change(note)
+        return found
+
+    def note_new_pod(self) -> None:
+        """Note that the hub has made a pod: it may be starting further servers, and is asked soon."""
+        self._new_pod.set()
 
     def pending(self, choice: str) -> int:
         """Number of starting servers of a choice without a pod and without a reserved placeholder.
@@ -133,8 +153,13 @@ class HubSpawns:
         return (f"Servers that the hub is starting are not counted; all else works: {self._problem}.",)
 
     async def run(self) -> None:
-        """Ask the hub periodically, until cancelled."""
+        """Ask the hub while it starts servers, until cancelled; seldom while it does not.
+
+        The first server of a rush has its pod within a second, which the watch shows. Only the hub knows the servers
+        behind it that have none.
+        """
         while True:
+            self._new_pod.clear()
             began = self._now()
             try:
                 await self.refresh()
@@ -142,6 +167,10 @@ class HubSpawns:
                 log.exception("The hub's pending spawns are not read")
             least = _RETRY_SECONDS if self._problem else _INTERVAL_SECONDS
             await asyncio.sleep(max(least, _PAUSE_FACTOR * (self._now() - began)))
+            if not self._problem and not self._counts():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_IDLE_SECONDS):
+                        await self._new_pod.wait()
 
     async def refresh(self) -> None:
         """Ask the hub once. After a failure the last answer counts for two minutes, and `problems` has the cause."""

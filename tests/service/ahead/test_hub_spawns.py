@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.spawn_counts import KnownServers, ServerName
+from dra_spawner.service.ahead import hub_spawns
 from dra_spawner.service.ahead.hub_spawns import HubSpawns
 from tests.local_server import serving
 from tests.placeholders.planner.objects import PLAIN
+from tests.polling import eventually
+from tests.running import running
 from tests.set_clock import SetClock
 
 PUBLISHED = PublishedShapes({"gpu": PLAIN, "gpu/memory=large": PLAIN, "cpu": PLAIN})
@@ -170,3 +175,24 @@ async def test_options_are_any_json_of_a_user() -> None:
         await spawns.refresh()
     assert spawns.problems() == ()
     assert (spawns.pending(""), spawns.pending("gpu")) == (5, 1)
+
+
+async def test_the_hub_is_asked_while_it_starts_servers_and_seldom_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question is a line in the hub's log: every five seconds made 17,000 a day."""
+    monkeypatch.setattr(hub_spawns, "_INTERVAL_SECONDS", 0.01)
+    hub = Hub(user("ada", server(profile="gpu")))
+    async with serving(hub) as url:
+        there = KnownServers()
+        spawns = spawns_of(url, there)
+        async with running(spawns.run()):
+            await eventually(lambda: hub.pages >= 3, "a server without a pod: it asks again and again")
+            hub.users = []
+            spawns._counted = None
+            await eventually(lambda: not spawns.pending("gpu"), "no server is starting")
+            asked = hub.pages
+            await asyncio.sleep(0.1)  # ten times the interval: that nothing comes has no event
+            assert hub.pages - asked <= 1
+            hub.users = [user("bob", server(profile="gpu"))]
+            spawns.note_new_pod()
+            await eventually(lambda: spawns.pending("gpu") == 1, "a new pod: it asks at once")
+    assert hub_spawns._IDLE_SECONDS >= 300

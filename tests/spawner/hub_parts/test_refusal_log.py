@@ -1,0 +1,83 @@
+"""One line in the hub's log for each refused start, and all other lines as they are."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from jupyterhub.handlers import pages
+
+from dra_spawner.spawner.hub_parts.refusal_log import RefusalFilter, log_refusal
+from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, SpawnRefused
+
+SENTENCE = "No device of this kind became free."
+
+
+class Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    @property
+    def text(self) -> list[str]:
+        return [self.format(each) for each in self.records]
+
+
+def hub_log() -> tuple[logging.Logger, Lines]:
+    log, lines = logging.Logger("JupyterHub"), Lines()
+    log.addFilter(RefusalFilter())
+    log.addHandler(lines)
+    return log, lines
+
+
+def said_by_jupyterhub(log: logging.Logger, message: str, error: Exception | None = None) -> None:
+    """A line of JupyterHub's own code, with the traceback of an error."""
+    exc_info = (type(error), error, error.__traceback__) if error is not None else None
+    record = log.makeRecord(log.name, logging.ERROR, str(Path(pages.__file__)), 1, message, (), exc_info)
+    log.handle(record)
+
+
+def raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except type(error):
+        return error
+
+
+def test_a_failed_start_is_one_line_with_user_and_reason() -> None:
+    """JupyterHub logs the same start three times, the last time with a traceback."""
+    log, lines = hub_log()
+    refusal = raised(SpawnRefused(SENTENCE, RefusalReason.NO_DEVICE))
+    assert isinstance(refusal, SpawnRefused)
+    log_refusal(log, "ada", "second", refusal)
+    said_by_jupyterhub(log, f"Not starting ada's server second: {SENTENCE}")
+    said_by_jupyterhub(log, f"Error starting ada's server: HTTP 503: Service Unavailable ({SENTENCE})")
+    said_by_jupyterhub(log, "Failed to spawn single-user server with form", refusal)
+    assert lines.text == [f"ERROR Spawn failed: user=ada server=second reason=no-device-in-time: {SENTENCE}"]
+
+
+def test_a_users_mistake_in_the_form_has_no_traceback() -> None:
+    log, lines = hub_log()
+    for user_error in (OptionsRefused("There is no profile 'x'."), OptionsRefused("There is no profile 'y'.")):
+        said_by_jupyterhub(log, "Failed to spawn single-user server with form", raised(user_error))
+    begin = "INFO Failed to spawn single-user server with form: There is no profile"
+    assert lines.text == [f"{begin} 'x'.", f"{begin} 'y'."]
+
+
+def test_other_lines_stay() -> None:
+    """Defects keep their tracebacks, and our own lines about a cause are not JupyterHub's."""
+    log, lines = hub_log()
+    log_refusal(log, "ada", "", SpawnRefused(SENTENCE, RefusalReason.NO_DEVICE))
+    log.error("A hook of this hub: %s", SENTENCE)
+    said_by_jupyterhub(log, "Unhandled error", raised(ValueError("a defect")))
+    said_by_jupyterhub(log, "User grace took 3 s to start")
+    assert [each.partition("\n")[0] for each in lines.text[1:]] == [
+        f"ERROR A hook of this hub: {SENTENCE}",
+        "ERROR Unhandled error",
+        "ERROR User grace took 3 s to start",
+    ]
+    assert "ValueError: a defect" in lines.text[2]
