@@ -14,6 +14,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from dra_spawner.service.http.requests.page_frame import PAGES
 from dra_spawner.spawner.spawn_refusal import FAILED_STARTS
 from dra_spawner.spawner.steps.second_pod import PODS_RECREATED
 from tests.cluster.under_test import ClusterUnderTest
@@ -107,6 +108,8 @@ def test_panels_have_descriptions_and_do_not_overlap() -> None:
         taken |= cells
         assert panel["type"] == "row" or panel["description"].endswith(".")
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    pages = [each["url"].removeprefix("${pages}/") for each in DASHBOARD["links"]]
+    assert set(pages) <= set(PAGES), "each link leads to a page of the service"
 
 
 async def published(cluster: ClusterUnderTest, tmp_path: Path) -> str:
@@ -145,3 +148,5 @@ async def test_metrics_are_sound_documented_and_all_that_queries_ask_for(
     assert re.search(r'^dra_spawner_calendar_age_seconds{calendar="labs"} \d', text, re.M)
     assert 'dra_spawner_calendar_entries{verdict="no"} 0.0' in text
     assert "dra_spawner_pool_hit_target_ratio 0.99" in text
+    assert 'dra_spawner_choice_starts_now{profile="gpu-whole"} 1.0' in text
+    assert 'dra_spawner_nodes_with_devices{driver="gpu.example.com"} 1.0' in text

@@ -28,3 +28,18 @@ class AvailabilityState(StrEnum):
     NEVER = "never"
     #: It is not known.
     UNKNOWN = "unknown"
+
+    @property
+    def is_now(self) -> bool:
+        """Whether a server starts without waiting for anybody else's end, or for a node."""
+        return self in _NOW
+
+
+_NOW = frozenset(
+    (
+        AvailabilityState.READY,
+        AvailabilityState.FREE,
+        AvailabilityState.AFTER_PLACEHOLDER,
+        AvailabilityState.AFTER_PREEMPTION,
+    )
+)

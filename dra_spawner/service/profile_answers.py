@@ -99,6 +99,11 @@ class ProfileAnswers:
             return known
         return await asyncio.shield(work)
 
+    @property
+    def latest(self) -> ProfileAnswer | None:
+        """The last answer about all choices; None before the first."""
+        return self._known.get("")
+
     def age(self, answer: ProfileAnswer) -> float:
         """Seconds since an answer was computed."""
         return self._seconds() - answer.computed

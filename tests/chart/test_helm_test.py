@@ -132,6 +132,17 @@ def test_rules_and_dashboard_are_included_where_they_are(tmp_path: Path) -> None
     assert json.loads(dashboard["data"]["dra-spawner.json"]) == panels
 
 
+def test_the_dashboard_leads_to_the_pages_of_the_hub() -> None:
+    def address(values: dict[str, Any]) -> str:
+        text = run_helm("template", "dra-spawner", str(CHART), "--namespace", "hub", values={**EVERYTHING, **values})
+        dashboard = json.loads(of_kind(objects_of(text), "ConfigMap", "-dashboard")["data"]["dra-spawner.json"])
+        return str(next(each["query"] for each in dashboard["templating"]["list"] if each["name"] == "pages"))
+
+    own = "https://gpus.example.edu/jupyter/services/dra-spawner"
+    assert address({"dashboard": {"enabled": True, "pages": own}}) == own
+    assert address({}) == "https://hub.example.org/services/dra-spawner"
+
+
 def test_runbooks_are_an_address_where_one_is_known(tmp_path: Path) -> None:
     def urls(values: dict[str, Any], chart: Path = CHART) -> set[str]:
         text = run_helm("template", "dra-spawner", str(chart), "--namespace", "hub", values={**EVERYTHING, **values})

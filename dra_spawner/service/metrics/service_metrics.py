@@ -11,6 +11,8 @@ from prometheus_client.registry import Collector
 
 from dra_spawner.common.owned_tasks import TASK_FAILURES
 from dra_spawner.kube.informers import InformerStatus
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.figures.node_figures import ClassFigures, NodeFigures
 
@@ -29,6 +31,7 @@ def register(context: ServiceContext) -> None:
     registry.register(TASK_FAILURES)
     registry.register(_ServiceCollector(context))
     registry.register(_DeviceCollector(context))
+    registry.register(_ChoiceCollector(context))
 
 
 class _ServiceCollector(Collector):
@@ -73,6 +76,26 @@ def _informers(status: tuple[InformerStatus, ...]) -> Iterator[Metric]:
         events.add_metric([each.resource], each.events)
         lists.add_metric([each.resource], each.lists)
     yield from (objects, events, lists)
+
+
+class _ChoiceCollector(Collector):
+    """Availability of choices, as of the last answer about all of them."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            f"{_PREFIX}choice_starts_now",
+            "1 where a server of the choice would start now, 0 where it would wait; none where it is not known",
+            labels=["profile"],
+        )
+        answer = self._context.profile_answers.latest
+        for each in answer.items if answer is not None else ():
+            state = AvailabilityState((each["availability"] or {}).get("state", AvailabilityState.UNKNOWN))
+            if state is not AvailabilityState.UNKNOWN and not is_combination(each["name"]):
+                family.add_metric([each["name"]], state.is_now)
+        yield family
 
 
 class _DeviceCollector(Collector):

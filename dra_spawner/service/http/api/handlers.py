@@ -13,6 +13,7 @@ from dra_spawner.placeholders.controller.answers.wait_calibration import Estimat
 from dra_spawner.placeholders.planner.answers.waits import SHARE_INSIDE
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.figures.node_figures import NodeFigures
+from dra_spawner.service.http.api.placeholder_handlers import profiles_json
 from dra_spawner.service.http.requests.authentication import ApiHandler, SecureHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT, TEXT, Access, Query, endpoint
 from dra_spawner.service.http.requests.paging import write_token
@@ -182,6 +183,9 @@ class MetricsHandler(ApiHandler):
             await context.figures.refresh()
             if context.watch is not None and context.watch.synced:
                 context.idle_devices.note(context.figures.by_class, counts=context.role is Role.LEADER)
+        if (controller := context.controller) is not None and controller.is_on:
+            # For the metric of choices; it is shared with the forms, and seldom computed on a big cluster.
+            await context.profile_answers.answer(controller, "", lambda: profiles_json(context))
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
         self.finish(generate_latest(self.context.registry))
 
