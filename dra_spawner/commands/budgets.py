@@ -53,7 +53,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--groups", default="", metavar="SOURCE", help="the hub's REST API, or a file with its answer to GET /groups"
     )
     command.add_argument(
-        "--token-file", default="", metavar="FILE", help="file with a token for the hub, with the scope read:groups"
+        "--token-file",
+        default="",
+        metavar="FILE",
+        help="file with a token for the hub, with the scopes list:groups and read:groups",
     )
     command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
     add_database(command)

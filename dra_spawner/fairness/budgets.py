@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from dra_spawner.fairness.device_hours import ALL_DRIVERS
 
 __all__ = ["Budget", "BudgetPolicy", "Combination", "Per"]
+
+#: A server that runs for longer before the time is left out.
+_LONGEST_SERVER: Final = timedelta(days=31)
 
 
 class Per(StrEnum):
@@ -76,6 +80,12 @@ class BudgetPolicy:
     def of_groups(self) -> tuple[tuple[str, Budget], ...]:
         """Budgets of whole groups, each with its group."""
         return tuple((group, each) for each in self.budgets if each.per is Per.GROUP for group in each.groups)
+
+    @property
+    def reach(self) -> timedelta:
+        """Time before a report from which launches count: the longest window, and the longest server before it."""
+        longest = max((each.window for each in (*self.budgets, *self.for_others)), default=timedelta(0))
+        return longest + _LONGEST_SERVER
 
     @property
     def drivers(self) -> tuple[str, ...]:

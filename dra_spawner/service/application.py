@@ -23,6 +23,7 @@ from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, 
 from traitlets.config import Application, Configurable, catch_config_error
 
 from dra_spawner import __version__, names
+from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
@@ -305,6 +306,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             decisions=DecisionLog(self.decisions_kept),
             max_staleness_seconds=self.max_staleness_seconds,
             node_pool_labels=tuple(self.node_pool_labels),
+            budgets=read_budgets(self.budgets),
             settings_problems=(*self.unknown, *self.unsupported),
         )
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from dra_spawner.fairness.budget_settings import ReadBudgets
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
@@ -23,6 +24,7 @@ from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.ahead.weekly_misses import WeeklyMisses
 from dra_spawner.service.change_feed import ChangeFeed
 from dra_spawner.service.figures.chart_parts import ChartParts
+from dra_spawner.service.figures.device_use import DeviceUse
 from dra_spawner.service.figures.idle_devices import IdleDevices
 from dra_spawner.service.figures.node_figures import NodeFigures
 from dra_spawner.service.figures.node_summaries import NodeSummaries
@@ -81,6 +83,7 @@ class ServiceContext:
     waits: WaitLearning | None = None
     examination: SelfExamination | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
+    budgets: ReadBudgets = field(default_factory=ReadBudgets)
     launch_steps: LaunchSteps = field(default_factory=LaunchSteps)
     settings_problems: tuple[str, ...] = ()
     """Unknown settings and unsupported versions, as sentences."""
@@ -95,6 +98,7 @@ class ServiceContext:
     """Changes, for streams."""
 
     def __post_init__(self) -> None:
+        self.use = DeviceUse(self.budgets, self._hub)
         self.registry.register(self.idle_devices)
 
     def follow(
@@ -119,6 +123,10 @@ class ServiceContext:
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)
             self.rehearsals = Rehearsals(controller, self._database, lambda: controller.quotas, node_kinds)
+
+    def _hub(self) -> tuple[str, str]:
+        auth = self.web.hub_auth
+        return (auth.api_url, self.web.own_token) if auth is not None else ("", "")
 
     def _database(self) -> HistoryDatabase | None:
         return self.history.recorder.database if self.history is not None else None

@@ -6,26 +6,27 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from textwrap import fill
 from typing import BinaryIO, Final, TextIO
 
-from dra_spawner.commands.budgeting.budget_file import BudgetFile, read_budgets
-from dra_spawner.commands.budgeting.group_source import read_groups
 from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.limits import PROFILE_FILES
 from dra_spawner.commands.cluster_files.reading import Progress, read_files
 from dra_spawner.commands.history_files.opening import CommandError, DatabaseOptions, opened
-from dra_spawner.common.json_types import JsonObject
-from dra_spawner.fairness.budget_replay import Effect, Memberships, Standing, UseReport, use_report
+from dra_spawner.fairness.budget_replay import Effect, Standing, UseReport, use_report
+from dra_spawner.fairness.budget_settings import ReadBudgets, read_budgets
 from dra_spawner.fairness.budgets import Budget, BudgetPolicy, Per
 from dra_spawner.fairness.device_hours import ALL_DRIVERS
+from dra_spawner.fairness.report_notes import effect_text, report_notes
+from dra_spawner.fairness.use_json import use_json
+from dra_spawner.history.imports.http_source import read_token
+from dra_spawner.history.imports.hub_groups import read_groups
 from dra_spawner.history.imports.imported_rows import SourceError
 from dra_spawner.history.records import Launch
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
 
 __all__ = ["BudgetsOptions", "run_budgets"]
 
-#: A server of the time may have begun before it; one that runs for longer is left out.
-_LONGEST_SERVER: Final = timedelta(days=31)
 _LONGEST_NAME: Final = 40
 
 
@@ -59,10 +60,9 @@ def run_budgets(options: BudgetsOptions, standard_input: BinaryIO, output: TextI
         end = options.now or datetime.now(UTC)
         begin = end - timedelta(days=options.days)
         policy = file.policy
-        longest = max((each.window for each in (*policy.budgets, *policy.for_others)), default=timedelta(0))
         with opened(options.database) as database:
-            memberships = read_groups(options.groups, options.token_file, database.names.stored)
-            launches = list(_read(database.launches(begin - longest - _LONGEST_SERVER, end), progress))
+            memberships = read_groups(options.groups, read_token(options.token_file), database.names.stored)
+            launches = list(_read(database.launches(begin - policy.reach, end), progress))
         progress.begin(f"judging {len(launches):,} launches")
         report = use_report(launches, begin, end, policy, memberships)
     except (InputError, SourceError, SettingsError, CommandError) as error:
@@ -71,18 +71,18 @@ def run_budgets(options: BudgetsOptions, standard_input: BinaryIO, output: TextI
         return error.code if isinstance(error, CommandError) else 2
     finally:
         progress.clear()
-    for sentence in _notes(report, file, options, memberships):
+    for sentence in report_notes(report, file, memberships):
         messages.write(f"{sentence}\n")
     if options.as_json:
-        output.write(json.dumps(_as_json(report), ensure_ascii=False) + "\n")
+        output.write(json.dumps(use_json(report), ensure_ascii=False) + "\n")
     else:
         output.write(_text(report, policy, options))
     return 0
 
 
-def _budgets(options: BudgetsOptions, standard_input: BinaryIO, progress: Progress) -> BudgetFile:
+def _budgets(options: BudgetsOptions, standard_input: BinaryIO, progress: Progress) -> ReadBudgets:
     if not options.budgets:
-        return BudgetFile(BudgetPolicy())
+        return ReadBudgets()
     documents = list(read_files((options.budgets,), standard_input, progress, PROFILE_FILES))
     if len(documents) > 1:
         raise InputError(options.budgets, 0, "", "has several documents; allowed: one")
@@ -93,20 +93,6 @@ def _read(launches: Iterator[Launch], progress: Progress) -> Iterator[Launch]:
     for number, each in enumerate(launches, 1):
         progress.show(f"reading {number:,} launches")
         yield each
-
-
-def _notes(report: UseReport, file: BudgetFile, options: BudgetsOptions, memberships: Memberships) -> Iterator[str]:
-    """What the figures do not contain."""
-    yield from file.left_out
-    if report.unknown:
-        yield (
-            f"{report.unknown:,} launches count as without devices, as what they held is not recorded: launches of "
-            "earlier versions, and most imported ones."
-        )
-    if not memberships and any(each.groups for each in file.policy.budgets):
-        yield "No groups are known, so budgets for groups hold for no user: name them by --groups."
-    if memberships and not memberships.keys() & report.by_user.keys() and report.by_user:
-        yield "No user of these groups is in the history. Its names may be hashed with another key."
 
 
 def _text(report: UseReport, policy: BudgetPolicy, options: BudgetsOptions) -> str:
@@ -127,19 +113,8 @@ def _text(report: UseReport, policy: BudgetPolicy, options: BudgetsOptions) -> s
             (each.subject, _limit(each.budget), _number(each.hours), _state(each)) for each in report.standings
         ]
         parts += ["Budgets at the end\n", _table(("subject", "budget", "used", ""), standings, options.top)]
-        parts += [_effect_text(report), _effect_table(report.effects, options.top)]
+        parts += [fill(effect_text(report), 100) + "\n", _effect_table(report.effects, options.top)]
     return "\n".join(filter(None, parts))
-
-
-def _effect_text(report: UseReport) -> str:
-    total = sum(report.effects.values(), Effect())
-    if not total.over:
-        return "What these budgets would have done: nothing. No user was over budget.\n"
-    return (
-        f"What these budgets would have done: {total.over:,} of {report.launches:,} launches were asked for over\n"
-        f"budget, by {len(report.effects):,} users. {total.behind:,} of them would have been behind a user within\n"
-        "budget, who waited at that time. It is assumed that users would have asked as they did.\n"
-    )
 
 
 def _effect_table(effects: Mapping[str, Effect], top: int) -> str:
@@ -183,35 +158,3 @@ def _name(name: str) -> str:
     """A name on one line, without characters that a terminal obeys."""
     found = "".join(each if each.isprintable() else "?" for each in name) or "not known"
     return found if len(found) <= _LONGEST_NAME else f"{found[: _LONGEST_NAME - 3]}..."
-
-
-def _as_json(report: UseReport) -> JsonObject:
-    total = sum(report.effects.values(), Effect())
-    return {
-        "begin": report.begin.isoformat(),
-        "end": report.end.isoformat(),
-        "launches": report.launches,
-        "launchesWithUnknownDevices": report.unknown,
-        "deviceHours": {"byUser": report.by_user, "byGroup": report.by_group, "byChoice": report.by_choice},
-        "costByUser": report.cost_by_user,
-        "budgets": [
-            {
-                "subject": each.subject,
-                "per": each.budget.per.value,
-                "resource": each.budget.driver,
-                "limit": each.budget.hours,
-                "windowDays": each.budget.window / timedelta(days=1),
-                "used": each.hours,
-                "isOver": each.is_over,
-            }
-            for each in report.standings
-        ],
-        "effect": {
-            "launchesOverBudget": total.over,
-            "launchesBehindOthers": total.behind,
-            "byUser": {
-                user: {"launchesOverBudget": each.over, "launchesBehindOthers": each.behind}
-                for user, each in report.effects.items()
-            },
-        },
-    }

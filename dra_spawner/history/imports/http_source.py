@@ -106,7 +106,7 @@ def _request(url: str, headers: dict[str, str]) -> Request:
     return Request(bare, headers={"Authorization": f"Basic {basic}", **headers})  # noqa: S310
 
 
-def hub_items(api: str, collection: str, token_file: str, query: str = "") -> Iterator[Any]:
+def hub_items(api: str, collection: str, token: str, query: str = "") -> Iterator[Any]:
     """All items of a collection of JupyterHub's REST API, read in pages.
 
     Parameters
@@ -122,7 +122,7 @@ def hub_items(api: str, collection: str, token_file: str, query: str = "") -> It
         If the hub cannot be reached, answers with an error, or not with a list.
     """
     headers = {"Accept": _PAGINATED}
-    if token := read_token(token_file):
+    if token:
         headers["Authorization"] = f"token {token}"
     number = 0
     while True:

@@ -19,7 +19,7 @@ from sqlalchemy import column, create_engine, select, table
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history.connecting import HistoryUrlError, parsed_url, url_without_password
-from dra_spawner.history.imports.http_source import hub_items, is_http, read_json
+from dra_spawner.history.imports.http_source import hub_items, is_http, read_json, read_token
 from dra_spawner.history.imports.imported_rows import BadRow, SourceError, misordered, parsed_time, quoted
 from dra_spawner.history.imports.limited_lines import TooManyLines, limited_lines
 from dra_spawner.history.records import Launch
@@ -85,7 +85,7 @@ class JupyterHubSource:
 
     def _users(self) -> Iterator[tuple[int, Any]]:
         """Numbered users of the REST API, read in pages."""
-        return enumerate(hub_items(self.source, "users", self.token_file, "state=active"), 1)
+        return enumerate(hub_items(self.source, "users", read_token(self.token_file), "state=active"), 1)
 
     def _of_users(self, users: Iterator[tuple[int, Any]]) -> Iterator[Launch | BadRow]:
         for number, user in users:

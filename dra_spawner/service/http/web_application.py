@@ -21,7 +21,7 @@ from dra_spawner.service.http.api.calendar_entry_handlers import CalendarEntries
 from dra_spawner.service.http.api.doctor_handlers import DoctorHandler, DoctorPage
 from dra_spawner.service.http.api.event_handler import EventsHandler
 from dra_spawner.service.http.api.forecast_handler import ForecastsHandler
-from dra_spawner.service.http.api.miss_report_handlers import MissesHandler, MissReportPage
+from dra_spawner.service.http.api.history_report_handlers import MissesHandler, MissReportPage, UseHandler, UsePage
 from dra_spawner.service.http.api.node_summary_handler import NodeSummariesHandler
 from dra_spawner.service.http.api.placement_handler import PlacementsHandler
 from dra_spawner.service.http.api.rehearsal_handler import RehearsalsHandler
@@ -71,8 +71,10 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),
     ("api/misses", MissesHandler),
+    ("api/use", UseHandler),
     ("api/doctor", DoctorHandler),
     ("report", MissReportPage),
+    ("use", UsePage),
     ("placeholders", override_pages.PlaceholdersPage),
     ("api/timeline", TimelineHandler),
     ("timeline", TimelinePage),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import HasTraits, TraitError, validate
+from traitlets import Dict, HasTraits, TraitError, validate
 
+from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
 from dra_spawner.service.traits.history_settings import read_history
@@ -30,6 +31,25 @@ class HistoryTraits(HasTraits):
         by default a random key in the database.
         """
     ).tag(config=True)
+
+    budgets = Dict(
+        help="""
+        Budgets of device-hours, as the page *Use* judges the last 30 days by them (docs/how-to/budgets.md); nothing is
+        enforced::
+
+            c.DRASpawnerService.budgets = {
+                "policy": [{"resource": "devices", "limit": {"value": 40, "unit": "device-hours"}, "window": 7}],
+            }
+        """
+    ).tag(config=True)
+
+    @validate("budgets")
+    def _validate_budgets(self, proposal: Any) -> Any:
+        try:
+            read_budgets(proposal["value"])
+        except SettingsError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
 
     @validate("history")
     def _validate_history(self, proposal: Any) -> Any:

@@ -27,8 +27,12 @@ PAGES: Final[Mapping[str, str]] = {
     "decisions": "Decisions",
     "audit": "Audit",
     "report": "Largest misses",
+    "use": "Use",
     "doctor": "What to fix",
 }
+
+#: Pages whose links others do not see.
+_FOR_ADMINISTRATORS: Final = frozenset({"use"})
 
 
 def scopes_of(access: Access, web: WebSettings) -> frozenset[str]:
@@ -109,7 +113,7 @@ class PageFrame:
         return [
             PageLink(self.web.url(address), title, self.web.url(address) == self.path)
             for address, title in PAGES.items()
-            if address in self.addresses
+            if address in self.addresses and (address not in _FOR_ADMINISTRATORS or self.may(Access.ADMIN))
         ]
 
     def may(self, access: Access | str) -> bool:

@@ -13,6 +13,7 @@ from dra_spawner.service.http.schemas.schema_parts import (
     flag,
     integer,
     items,
+    mapping,
     moment,
     nullable,
     number,
@@ -31,6 +32,7 @@ __all__ = [
     "SIMULATION",
     "SIMULATION_QUESTION",
     "TIMELINE",
+    "USE",
 ]
 
 _PROFILE: Final = text("gpu-slice")
@@ -280,5 +282,34 @@ TIMELINE: Final = record(
         ),
         "unknown_because": items(text("No history is recorded: keep_days is 0 in the service's setting history.")),
         "placeholders_since": nullable(moment()),
+    }
+)
+
+_HOURS_OF: Final = mapping(number(212.5), "ada")
+_EFFECT: Final = {"launchesOverBudget": integer(3), "launchesBehindOthers": integer(1)}
+
+USE: Final = record(
+    {
+        "begin": moment(),
+        "end": moment(),
+        "launches": integer(120),
+        "launchesWithUnknownDevices": integer(0),
+        "deviceHours": record({"byUser": _HOURS_OF, "byGroup": _HOURS_OF, "byChoice": _HOURS_OF}),
+        "costByUser": mapping(number(12.5), "ada"),
+        "budgets": items(
+            record(
+                {
+                    "subject": text("ada"),
+                    "per": text("user"),
+                    "resource": text("devices"),
+                    "limit": number(40.0),
+                    "windowDays": number(7.0),
+                    "used": number(12.5),
+                    "isOver": flag(),
+                }
+            )
+        ),
+        "effect": record({**_EFFECT, "byUser": mapping(record(_EFFECT), "ada")}),
+        "notes": items(text("No groups are known, so budgets for groups hold for no user.")),
     }
 )

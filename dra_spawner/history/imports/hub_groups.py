@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from dra_spawner.fairness.budget_replay import Memberships
 from dra_spawner.history.imports.http_source import hub_items, is_http, read_json, shown_source
 from dra_spawner.history.imports.imported_rows import SourceError, quoted
 
@@ -15,15 +14,15 @@ __all__ = ["read_groups"]
 _ALLOWED: Final = 'a list like [{"name": "maths", "users": ["ada"]}], as GET /groups answers, or {"maths": ["ada"]}'
 
 
-def read_groups(source: str, token_file: str, stored: Callable[[str], str]) -> Memberships:
+def read_groups(source: str, token: str, stored: Callable[[str], str]) -> Mapping[str, tuple[str, ...]]:
     """Groups of each user.
 
     Parameters
     ----------
     source
         URL of the hub's REST API, or a file with the answer to ``GET /groups``; empty for no groups.
-    token_file
-        File with a token that has the scope ``read:groups``.
+    token
+        Token for the REST API, with the scopes ``list:groups`` and ``read:groups``.
     stored
         The form in which the history has a user's name.
 
@@ -36,7 +35,7 @@ def read_groups(source: str, token_file: str, stored: Callable[[str], str]) -> M
         return {}
     items: Iterable[Any]
     if is_http(source):
-        items = hub_items(source, "groups", token_file)
+        items = hub_items(source, "groups", token)
     else:
         found = read_json(source)
         is_mapping = isinstance(found, dict)

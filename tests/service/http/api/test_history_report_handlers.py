@@ -20,7 +20,7 @@ from dra_spawner.history.schema import METADATA
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.history_recording import HistoryRecording
-from dra_spawner.service.http.api.miss_report_handlers import MissesHandler, MissReportPage
+from dra_spawner.service.http.api.history_report_handlers import MissesHandler, MissReportPage
 from dra_spawner.service.web_settings import WebSettings
 from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service

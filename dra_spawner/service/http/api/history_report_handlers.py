@@ -1,27 +1,28 @@
-"""Handlers of the largest misses of the last week, from the service's own history."""
+"""Handlers of reports from the service's own history: the largest misses of the last week, and the use of devices."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy.exc import SQLAlchemyError
-from tornado.web import HTTPError
-
+from dra_spawner.fairness.report_notes import effect_text
+from dra_spawner.fairness.use_json import use_json
 from dra_spawner.scale_ahead.reports.fragments import miss_table
 from dra_spawner.scale_ahead.reports.history_misses import MissReport
 from dra_spawner.scale_ahead.reports.miss_rows import entry_line, miss_json, miss_row
 from dra_spawner.scale_ahead.reports.timeline import days
-from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.figures.device_use import DeviceUseReport
 from dra_spawner.service.http.requests.authentication import ApiHandler, PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
-from dra_spawner.service.http.schemas.demand_schemas import MISSES
+from dra_spawner.service.http.requests.history_reports import found_report
+from dra_spawner.service.http.schemas.demand_schemas import MISSES, USE
 
-__all__ = ["MissReportPage", "MissesHandler"]
+__all__ = ["MissReportPage", "MissesHandler", "UseHandler", "UsePage"]
 
-log = logging.getLogger(__name__)
+
+#: Rows of each table of the page; the API has all.
+_MOST_ROWS: Final = 50
 
 
 class MissReportPage(PageHandler):
@@ -29,7 +30,7 @@ class MissReportPage(PageHandler):
 
     @endpoint("Page: the largest misses of the last seven days.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:
-        found = await _report(self.context)
+        found = await found_report(self.context, self.context.misses)
         await self.render(
             "miss_report.html",
             found=found,
@@ -49,29 +50,7 @@ class MissesHandler(ApiHandler):
 
     @endpoint("The largest misses of the last seven days.", Access.READ, answer=MISSES)
     async def get(self) -> None:
-        self.write_json(_report_json(await _report(self.context)))
-
-
-async def _report(context: ServiceContext) -> MissReport:
-    """The report.
-
-    Raises
-    ------
-    HTTPError
-        503, with the reason, if the history cannot be read.
-    """
-    if because := context.history_unavailable_because():
-        # The text of an error may have a percent sign.
-        raise HTTPError(503, "%s", because)
-    database = context.history.recorder.database if context.history is not None else None
-    assert database is not None
-    try:
-        return await context.misses.report(database, context.now())
-    except TimeoutError:
-        raise HTTPError(503, "The history does not answer in time. Try again in some minutes.") from None
-    except SQLAlchemyError as error:
-        log.error("The history cannot be read: error=%s", type(error).__name__)
-        raise HTTPError(503, "The history is not available: it cannot be read.") from None
+        self.write_json(_report_json(await found_report(self.context, self.context.misses)))
 
 
 def _detail(profile: str, waited_for: str) -> str:
@@ -98,4 +77,35 @@ def _report_json(found: MissReport) -> Mapping[str, Any]:
             {"day": each.day.isoformat(), "launches": each.launches, "waited": each.missed}
             for each in days(found.timeline, UTC)
         ],
+    }
+
+
+class UseHandler(ApiHandler):
+    """``GET api/use``: for administrators only, as it names what each user has used."""
+
+    @endpoint("Device-hours of the last 30 days, and the budgets.", Access.ADMIN, answer=USE)
+    async def get(self) -> None:
+        found = await found_report(self.context, self.context.use)
+        self.write_json({**use_json(found.used), "notes": list(found.notes)})
+
+
+class UsePage(PageHandler):
+    """``GET use``: the same as a page."""
+
+    @endpoint("Page: who used the devices in the last 30 days.", Access.ADMIN, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        found = await found_report(self.context, self.context.use)
+        await self.render("use_page.html", found=found.used, notes=found.notes, **_tables(found))
+
+
+def _tables(found: DeviceUseReport) -> Mapping[str, Any]:
+    used = found.used
+    tables = {"User": used.by_user, "Group": used.by_group, "Choice": used.by_choice}
+    return {
+        "tables": {
+            name: sorted(hours.items(), key=lambda each: (-each[1], each[0])) for name, hours in tables.items() if hours
+        },
+        "most_rows": _MOST_ROWS,
+        "standings": used.standings[:_MOST_ROWS],
+        "effect": effect_text(used) if used.standings else "",
     }

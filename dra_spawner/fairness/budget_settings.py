@@ -1,9 +1,9 @@
-"""The file with budgets: the policies of jupyterhub-usage-quotas, with device-hours."""
+"""Budgets as people write them: the policies of jupyterhub-usage-quotas, with device-hours."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -12,7 +12,7 @@ from dra_spawner.fairness.device_hours import ALL_DRIVERS
 from dra_spawner.profiles.syntax.problems import Problem, shown
 from dra_spawner.profiles.syntax.settings_reader import SettingsReader, readers_of_list, refuse_settings
 
-__all__ = ["BudgetFile", "read_budgets"]
+__all__ = ["ReadBudgets", "read_budgets"]
 
 _MOST_BUDGETS: Final = 1_000
 _MOST_HOURS: Final = 1e9
@@ -25,16 +25,16 @@ _A_BUDGET: Final = f'a mapping like {{"resource": "devices", "limit": {_LIMIT}, 
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetFile:
+class ReadBudgets:
     """Budgets, and what was left out."""
 
-    policy: BudgetPolicy
+    policy: BudgetPolicy = field(default_factory=BudgetPolicy)
     left_out: tuple[str, ...] = ()
     """A sentence for each entry that counts no devices."""
 
 
-def read_budgets(value: object, path: str = "budgets") -> BudgetFile:
-    """The budgets of a file: a mapping with ``policy``, or the list alone.
+def read_budgets(value: object, path: str = "budgets") -> ReadBudgets:
+    """The budgets of a file or a setting: a mapping with ``policy``, or the list alone.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def read_budgets(value: object, path: str = "budgets") -> BudgetFile:
     prices = _prices(reader)
     reader.refuse_other_keys()
     refuse_settings(problems)
-    return BudgetFile(BudgetPolicy(budgets, for_others, combination, prices), tuple(left_out))
+    return ReadBudgets(BudgetPolicy(budgets, for_others, combination, prices), tuple(left_out))
 
 
 def _budgets(value: object, path: str, problems: list[Problem], left_out: list[str]) -> tuple[Budget, ...]:
