@@ -11,7 +11,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.scale_ahead.reports.history_misses import MissReport, read_miss_report
 from dra_spawner.scale_ahead.reports.plots import timeline_svg
 from dra_spawner.scale_ahead.reports.timeline import steps
-from dra_spawner.service.history_report import HistoryReport
+from dra_spawner.service.figures.history_report import HistoryReport
 
 __all__ = ["WeeklyMisses"]
 

@@ -13,7 +13,7 @@ from dra_spawner.fairness.report_notes import report_notes
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.imports.hub_groups import read_groups
 from dra_spawner.history.imports.imported_rows import SourceError
-from dra_spawner.service.history_report import HistoryReport
+from dra_spawner.service.figures.history_report import HistoryReport
 
 __all__ = ["DeviceUse", "DeviceUseReport"]
 

@@ -8,7 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tornado.web import HTTPError
 
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.history_report import HistoryReport, ReportT
+from dra_spawner.service.figures.history_report import HistoryReport, ReportT
 
 __all__ = ["found_report"]
 
