@@ -292,7 +292,9 @@ class _Connection(ApiConnection):
             return self._failing.wrong_list(wrong.args[0], request)
 
     @asynccontextmanager
-    async def send(self, request: ApiRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[Any]:
+    async def send(
+        self, request: ApiRequest, timeout: aiohttp.ClientTimeout, begin_seconds: float | None = None
+    ) -> AsyncIterator[Any]:
         await asyncio.sleep(0.001)
         async with self._failing.open_watch(request) as content:
             yield content
