@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +17,8 @@ from dra_spawner.history.imports.imported_rows import SourceError
 from dra_spawner.service.figures.history_report import HistoryReport
 
 __all__ = ["DeviceUse", "DeviceUseReport"]
+
+log = logging.getLogger(__name__)
 
 _DAYS: Final = timedelta(days=30)
 
@@ -54,7 +57,8 @@ class DeviceUse(HistoryReport[DeviceUseReport]):
         try:
             memberships = read_groups(*self._hub(), database.names.stored)
         except SourceError as error:
-            problem = f"Groups are not known: {error}. The service's role in the hub needs list:groups and read:groups."
+            log.warning("Groups are not known: error=%s", error)
+            problem = "Groups are not known: the hub does not tell them to the service. Its log has the reason."
         policy = self._budgets.policy
         launches = list(database.launches(now - _DAYS - policy.reach, now))
         used = use_report(launches, now - _DAYS, now, policy, memberships)
