@@ -187,7 +187,9 @@ class ServerStart:
             with contextlib.suppress(asyncio.CancelledError):
                 await self.attempt.undo(_CANCELLED_WAIT_SECONDS if is_cancelled else CLEAN_UP_WAIT_SECONDS)
             late = spawner.start_timeout if is_late else None
-            refusal = refusal_of_error(error, waiting_for, late, self._server.log, self.attempt.terminating)
+            refusal = refusal_of_error(
+                error, waiting_for, late, self._server.log, self.attempt.terminating, progress.held_back
+            )
             count_failed_start(refusal)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(spawner)

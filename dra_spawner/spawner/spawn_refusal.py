@@ -203,7 +203,12 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
 
 
 def refusal_of_error(
-    error: BaseException, waiting_for: str, late_after_seconds: float | None, log: Logger, terminating: str = ""
+    error: BaseException,
+    waiting_for: str,
+    late_after_seconds: float | None,
+    log: Logger,
+    terminating: str = "",
+    held_back: str = "",
 ) -> BaseException:
     """Return the refusal for an error of a start; the error itself if its text is for users, or it is no failure.
 
@@ -215,6 +220,8 @@ def refusal_of_error(
         Time limit of the start if it has passed; else None.
     terminating
         Which shared object is being deleted, so that the pod could not be requested; empty if none is.
+    held_back
+        Why a queue or another system holds the pod back; empty if none does.
     """
     if late_after_seconds is None and failure_of_others(error):
         return error  # of a hook that asks a cluster, or anything else, itself
@@ -232,7 +239,7 @@ def refusal_of_error(
             log.error("The Kubernetes API did not answer in time: %s", error or "nothing more is known")
             return SpawnRefused(NO_ANSWER, RefusalReason.CLUSTER, status_code=503)
         reason = RefusalReason.NO_DEVICE if waiting_for else RefusalReason.TIMEOUT
-        why = waiting_for or "The server did not start in time."
+        why = waiting_for or held_back or "The server did not start in time."
         # The user may have read that the server starts as soon as a device is free: that has ended.
         after = f"Gave up after {duration_text(late_after_seconds)}."
         return SpawnRefused(f"{after} {why} The server does not wait any more.", reason, status_code=503)

@@ -44,14 +44,18 @@ async def test_a_failure_does_not_say_that_the_server_still_waits(waiting: Fault
     assert f"{IN_USE} The server starts as soon as one is free." in [event["message"] for event in spawner.events]
 
 
-async def test_a_server_in_a_queue_starts_when_it_is_let(waiting: Faulty):
+@pytest.mark.parametrize("devices", [True, False])
+async def test_a_server_in_a_queue_starts_when_it_is_let(waiting: Faulty, devices: bool):
     """As Kueue holds pods back and lets them go."""
+    if not devices:
+        waiting.side.spawner_config.device_claims = {}
     spawner = waiting.user().spawner
     spawner.extra_pod_config = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     sentence = "This cluster starts servers in turn, through a queue."
     start = asyncio.create_task(waiting.spawn())
     path = waiting.cluster.path("pods", spawner.pod_name)
     await waiting.cluster.wait_for(path, lambda pod: sentence in [each["message"] for each in spawner.events])
+    assert spawner._dra.page.progress.held_back == sentence
     await waiting.cluster.admin.patch(path, {"spec": {"schedulingGates": None}})
     assert await start is None
 

@@ -66,6 +66,8 @@ def test_a_cluster_that_does_not_answer_in_time(caplog: pytest.LogCaptureFixture
 def test_a_start_that_both_limits_end_at_once() -> None:
     error = refusal_of_error(asyncio.CancelledError(), "All are in use.", 300, logging.getLogger("hub"))
     assert str(error) == "Gave up after 5 min. All are in use. The server does not wait any more."
+    queued = refusal_of_error(TimeoutError(), "", 300, logging.getLogger("hub"), held_back="Servers start in turn.")
+    assert str(queued) == "Gave up after 5 min. Servers start in turn. The server does not wait any more."
     cancelled = asyncio.CancelledError()
     assert refusal_of_error(cancelled, "All are in use.", None, logging.getLogger("hub")) is cancelled
 

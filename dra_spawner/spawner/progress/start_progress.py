@@ -44,6 +44,8 @@ class StartProgress:
         Specs of the claims that the start asks for, by the claim's name.
     waiting_for
         Why the pod waits for devices; empty if it does not.
+    held_back
+        Why a queue or another system holds the pod back; empty if none does.
     pod
         Last seen state of the pod; empty before it is seen.
     """
@@ -52,11 +54,12 @@ class StartProgress:
     began: float = 0.0
     specs: Mapping[str, JsonObject] = field(default_factory=dict)
     waiting_for: str = ""
+    held_back: str = ""
     pod: JsonObject = field(default_factory=dict)
 
     def begin_attempt(self) -> None:
         """Forget the pod and the claims of an earlier attempt of the start."""
-        self.specs, self.waiting_for, self.pod = {}, "", {}
+        self.specs, self.waiting_for, self.held_back, self.pod = {}, "", "", {}
 
 
 async def progress_items(

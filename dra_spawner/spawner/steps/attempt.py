@@ -160,7 +160,7 @@ class Attempt:
     tasks
         Task group that ends with the start; None outside of a start.
     following
-        The task in it that never ends by itself.
+        The task in it that ends with the start.
     claims
         Parsed ``device_claims``; template variables are not filled in.
     path

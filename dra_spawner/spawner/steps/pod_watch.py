@@ -65,11 +65,15 @@ class PodWatch(Step):
         self._telling: asyncio.Task[None] | None = None
 
     def requested(self, outcome: CreationOutcome) -> None:
-        """Begin to follow a created pod with devices."""
+        """Begin to follow a created pod."""
         attempt = self.attempt
-        if outcome is CreationOutcome.CREATED and attempt.named_objects is not None and attempt.tasks is not None:
-            attempt.tasks.create_task(self.give_objects_to_pod())
-            attempt.following = attempt.tasks.create_task(self.follow())
+        if outcome is not CreationOutcome.CREATED or attempt.tasks is None:
+            return
+        if attempt.named_objects is None:
+            attempt.following = attempt.tasks.create_task(self.follow_without_devices())
+            return
+        attempt.tasks.create_task(self.give_objects_to_pod())
+        attempt.following = attempt.tasks.create_task(self.follow())
 
     @property
     def _objects(self) -> StartObjects:
@@ -149,6 +153,18 @@ class PodWatch(Step):
             raise PodCannotRun(failure, self._progress.pod)
         raise _deleted(end_of_pod(self._progress.pod) or end_of_events(self._progress.pod, self._events()))
 
+    async def follow_without_devices(self) -> None:
+        """Explain why a pod without devices is held back. No gate comes later, so most pods are looked at once."""
+        try:
+            while (pod := self.server.pod()) is None or _is_held_back(pod) or pod["metadata"].get("deletionTimestamp"):
+                if pod is not None and _is_held_back(pod):
+                    await self._tell_held_back(pod)
+                await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
+        except Exception:
+            # The start continues without an explanation.
+            self.log.exception("Could not explain why %s waits", self.spawner.pod_name)
+        self._progress.held_back = ""
+
     async def _withdrawal(self) -> PodFailure | None:
         """Why the deleted pod was withdrawn; None if it was not. The watch of events may be behind that of pods."""
         failure = withdrawn(self._progress.pod, self._events())
@@ -218,9 +234,10 @@ class PodWatch(Step):
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
         if not pod["spec"].get("nodeName"):
             await self._ensure_shared()
-        if pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName"):
+        if _is_held_back(pod):
             await self._tell_held_back(pod)
             return
+        self._progress.held_back = ""
         message = unschedulable_message(pod)
         if message is None:
             self._progress.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
@@ -245,11 +262,11 @@ class PodWatch(Step):
         self._next_diagnosis = now + _DIAGNOSIS_SECONDS
         from dra_spawner.spawner.devices.held_back import gates_of, why_held_back  # few pods have gates
 
-        why = await why_held_back(self._objects.api, pod)
+        why = await why_held_back(self.server.kubernetes, pod)
         if why.while_waiting != self.attempt.messages.sentence:
             self.log.info("A pod is held back: pod=%s gates=%s", self.spawner.pod_name, ",".join(gates_of(pod)))
             self.attempt.messages.notify(why.while_waiting)
-        self.waiting_for = why.sentence
+        self._progress.held_back = why.sentence
 
     async def _explain(self, message: str, is_late: bool) -> None:
         from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose  # most pods wait for nothing
@@ -302,6 +319,11 @@ def pod_of(server: ServerContext, objects: StartObjects) -> JsonObject | None:
 def _own(pod: JsonObject | None, objects: StartObjects) -> JsonObject | None:
     is_own = pod and (pod["metadata"].get("annotations") or {}).get(names.START) == objects.nonce
     return pod if is_own else None
+
+
+def _is_held_back(pod: JsonObject) -> bool:
+    """Whether scheduling gates keep the scheduler from a pod."""
+    return bool(pod["spec"].get("schedulingGates")) and not pod["spec"].get("nodeName")
 
 
 def _deleted(because: str = "") -> SpawnRefused:
