@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from dra_spawner import names
@@ -20,21 +19,17 @@ from dra_spawner.placeholders.planner.targets.node_conditions import without_dra
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import NodeLook, looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
+from dra_spawner.scale_ahead.rehearsal.placing_trial import ATTEMPT_STEPS, PlacingTrial
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers
+from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 from dra_spawner.simulator.devices.search_limits import CommonBudget
-from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import NodeTemplate, add_node
 from dra_spawner.simulator.refusal_text import NO_NODE, refusal_detail
-from dra_spawner.simulator.snapshot import Undecided
 
 __all__ = ["Capacity", "NewNodes", "ServersBeside", "drained_clause", "measure_capacity"]
 
-#: Limit of other pending servers that are placed first.
-_MAX_PENDING: Final = 500
-#: Cost of one attempt to place a server, without the search for devices, in steps of the search's budget.
-_ATTEMPT_STEPS: Final = 10
 _NEW: Final = "rehearsed"
 _MAX_NAMED: Final = 3
 
@@ -91,7 +86,10 @@ class ServersBeside:
     warm
         Number of placeholders that they take.
     on_new
-        Servers of them on new nodes, and the time at which the last of these nodes is usable.
+        Number of servers of them on new nodes.
+    usable_at, usable_on_demand
+        Time at which the last of these nodes is usable, if they are ordered ahead, and if they are ordered as users
+        come; None if they never come.
     expected
         The users, as they were announced; None for usual launches.
     name
@@ -104,8 +102,16 @@ class ServersBeside:
     warm: int = 0
     on_new: int = 0
     usable_at: datetime | None = None
+    usable_on_demand: datetime | None = None
     expected: ExpectedUsers | None = None
     name: str = ""
+
+    def arrivals(self) -> tuple[datetime, ...]:
+        """Times in UTC at which announced users come; none for usual launches, which others follow."""
+        other = self.expected
+        if other is None:
+            return ()
+        return arrivals(other.begins.astimezone(UTC), other.ramp, self.servers + self.warm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,8 @@ class Capacity:
         Why a server fits on no present node; empty if all servers fit.
     drained
         Nodes that a person drains and on which one of the lacking servers would fit.
+    leaving
+        Present nodes that are empty until the users come, so that the autoscaler removes them.
     """
 
     ready: int
@@ -137,6 +145,7 @@ class Capacity:
     refusal: str = ""
     drained: tuple[str, ...] = ()
     coming: int = 0
+    leaving: tuple[str, ...] = ()
 
     @property
     def present(self) -> int:
@@ -153,6 +162,7 @@ def measure_capacity(
     *,
     are_pending_included: bool = False,
     beside: Sequence[ServersBeside] = (),
+    come: Sequence[datetime] = (),
 ) -> Capacity:
     """Place servers of a shape until all have a node, or no node is left.
 
@@ -165,6 +175,8 @@ def measure_capacity(
         Kinds of new nodes, in the order in which they are used.
     are_pending_included
         Whether the wanted servers include pending servers of this shape.
+    come
+        Times at which the users come, in order, if the autoscaler removes nodes that are empty until then.
 
     Raises
     ------
@@ -175,12 +187,15 @@ def measure_capacity(
     snapshot.limit_searches(CommonBudget(lambda: budget))
     try:
         with snapshot.trial():
-            trial = _Trial(view, namespace, budget)
+            trial = PlacingTrial(view, namespace, budget)
+            if come:
+                trial.may_leave(supplies)
             trial.place_pending(shape.id if are_pending_included else "")
             for number, each in enumerate(beside):
-                _placed(trial, _Placing(trial, each.shape, f"{_NEW}-{number}"), each.servers, each.supplies)
-            placing = _Placing(trial, shape, f"{_NEW}-{len(beside)}")
-            found = _placed(trial, placing, wanted, supplies)
+                theirs = each.arrivals()[each.warm :] if come else ()
+                _placed(trial, _Placing(trial, each.shape, f"{_NEW}-{number}", theirs), each.servers, each.supplies)
+            placing = _Placing(trial, shape, f"{_NEW}-{len(beside)}", come)
+            found = replace(_placed(trial, placing, wanted, supplies), leaving=tuple(sorted(trial.leaving)))
             if not found.lacking:
                 return found
             drained = placing.drained_nodes()
@@ -189,66 +204,24 @@ def measure_capacity(
         snapshot.limit_searches(view.searches)
 
 
-def _placed(trial: _Trial, placing: _Placing, wanted: int, supplies: Sequence[NodeSupply]) -> Capacity:
+def _placed(trial: PlacingTrial, placing: _Placing, wanted: int, supplies: Sequence[NodeSupply]) -> Capacity:
     """Place servers on present nodes, on nodes that come for others, and on new ones."""
     ready, without_image = placing.on_present_nodes(wanted)
     coming = placing.on_nodes((each for each in trial.added if placing.is_usable(each)), wanted - ready - without_image)
+    coming += trial.take_rests(supplies, wanted - ready - without_image - coming)
     left = wanted - ready - without_image - coming
     new: list[NewNodes] = []
     for number, supply in enumerate(supplies):
         if left == 0:
             break
-        found = placing.on_new_nodes(replace(supply, taken=trial.taken[supply.name]), number, left)
+        leaving = len(trial.leaving.intersection(supply.nodes))
+        found = placing.on_new_nodes(replace(supply, taken=trial.taken[supply.name], leaving=leaving), number, left)
         trial.taken[supply.name] += len(found.slots)
+        if found.slots and not found.template_node:
+            trial.rests[supply.name] += len(found.slots) * (supply.slots or 0) - found.servers
         new.append(found)
         left -= found.servers
     return Capacity(ready, without_image, tuple(new), left, coming=coming)
-
-
-class _Trial:
-    """The trial of a snapshot in which servers of several shapes are placed, one shape after the other.
-
-    Attributes
-    ----------
-    added
-        Names of the nodes that were added.
-    taken
-        Number of new nodes, by name of the supply.
-    """
-
-    def __init__(self, view: View, namespace: str, budget: SearchBudget) -> None:
-        self.view = view
-        self.snapshot = view.snapshot
-        self.namespace = namespace
-        self.budget = budget
-        self.present = sorted(view.snapshot.nodes)
-        self.added: list[str] = []
-        self.taken: Counter[str] = Counter()
-        for name in self.present:
-            self._without_doubtful_devices(name)
-
-    def _without_doubtful_devices(self, name: str) -> None:
-        """Remove devices that the scheduler gives away and that no server surely gets."""
-        doubts = self.view.doubts_of(name)
-        for item in self.view.index.slices_of_node.get(name, ()) if doubts else ():
-            devices = tuple(each for each in item.devices if not doubts.because(each.id))
-            self.snapshot.put(replace(item, devices=devices))
-
-    def place_pending(self, but: str) -> None:
-        """Place pending servers first: they wait already.
-
-        Parameters
-        ----------
-        but
-            Shape whose servers are left out.
-        """
-        failed_fits: defaultdict[str, FailedFits] = defaultdict(FailedFits)
-        for pod in self.view.pending_users[:_MAX_PENDING]:
-            shape = self.view.shape_of(pod)
-            if not (but and shape == but):
-                self.budget.spend(_ATTEMPT_STEPS)
-                with suppress(Undecided):
-                    self.snapshot.place_quickly(pod, failed_fits[shape] if shape else None)
 
 
 class _Placing:
@@ -258,9 +231,11 @@ class _Placing:
     ----------
     prefix
         Of names of new nodes.
+    come
+        Times at which the servers are started, if an empty node may be gone by then.
     """
 
-    def __init__(self, trial: _Trial, shape: Shape, prefix: str) -> None:
+    def __init__(self, trial: PlacingTrial, shape: Shape, prefix: str, come: Sequence[datetime] = ()) -> None:
         self._trial = trial
         self._view = trial.view
         self._snapshot = trial.snapshot
@@ -271,7 +246,8 @@ class _Placing:
         # A node without the images now may have them in time. Drained nodes are left out by `is_usable`; copies of
         # them are not drained.
         self._pod = without_drains(without_label(pod, names.IMAGES_READY))
-        self._number = 0
+        self._number = self._placed = 0
+        self._come = come
         self._images = frozenset(map(image_name, shape.images))
         for template in templates:
             self._snapshot.put(template)
@@ -279,6 +255,8 @@ class _Placing:
     def on_present_nodes(self, wanted: int) -> tuple[int, int]:
         """Place servers; returns the numbers on nodes with the images and on other nodes."""
         usable = [name for name in self._trial.present if self.is_usable(name)]
+        if self._come:
+            usable.sort(key=self._trial.is_empty)  # users fill busy nodes first
         ready = self.on_nodes((each for each in usable if self._has_images(each)), wanted)
         return ready, self.on_nodes((each for each in usable if not self._has_images(each)), wanted - ready)
 
@@ -288,7 +266,8 @@ class _Placing:
         for name in nodes:
             if count == wanted:
                 break
-            count += self._fill(name, wanted - count)
+            if not (self._come and self._trial.leaves(name, self._come[min(self._placed, len(self._come) - 1)])):
+                count += self._fill(name, wanted - count)
         return count
 
     def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
@@ -393,9 +372,10 @@ class _Placing:
     def _fill(self, node: str, most: int) -> int:
         """Place servers on a node until it is full; returns their number."""
         for count in range(most):
-            self._budget.spend(_ATTEMPT_STEPS)
+            self._budget.spend(ATTEMPT_STEPS)
             if not self._snapshot.schedule(self._next_pod(), node).fits:
                 return count
+            self._placed += 1
         return most
 
     def _next_pod(self) -> Pod:

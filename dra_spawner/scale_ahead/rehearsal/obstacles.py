@@ -163,8 +163,7 @@ def order_obstacles(situation: RehearsalSituation, orders: Sequence[NodeOrder]) 
     """Nodes that nothing orders before the users come, or that nothing adds."""
     settings, missing = situation.settings, [each for each in orders if not each.is_on_order]
     servers = sum(each.servers for each in missing)
-    is_done = settings.is_announced and not settings.not_prepared and settings.has_autoscaler
-    if not servers or is_done:
+    if not servers or situation.is_done:
         return
     nodes = " and ".join(nodes_of(each.nodes, each.supply.name) for each in missing)
     reasons = []
@@ -224,6 +223,14 @@ def notes(situation: RehearsalSituation, capacity: Capacity) -> Iterator[Rehears
             ProblemCode.IMAGE_MISSING,
             f"no node has image {named}{more}: check that it exists; its first pull takes a while",
             situation.wanted,
+        )
+    if capacity.leaving:
+        named = ", ".join(capacity.leaving[:_MAX_NAMED])
+        more = f" and {len(capacity.leaving) - _MAX_NAMED} more" if len(capacity.leaving) > _MAX_NAMED else ""
+        yield _note(
+            ProblemCode.NODES_LEAVE,
+            f"{named}{more} {'is' if len(capacity.leaving) == 1 else 'are'} empty until then; the autoscaler removes "
+            "empty nodes, so they are ordered again",
         )
     for each in capacity.new:
         yield from _notes_of_kind(situation, each)

@@ -1,4 +1,4 @@
-"""Orders of new nodes with their times, and waits of users with and without these orders."""
+"""Orders of new nodes with their times, and times from which servers can start with and without these orders."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, NewNodes
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
-from dra_spawner.scale_ahead.rehearsal.timetable import Waits, arrivals, order_time, starts_on_demand, waits
+from dra_spawner.scale_ahead.rehearsal.timetable import order_time, starts_on_demand
 
 __all__ = [
     "NewServers",
     "new_servers",
     "node_orders",
-    "waits_in_time",
-    "waits_with_orders",
-    "waits_without_orders",
+    "slots_in_time",
+    "slots_with_orders",
+    "slots_without_orders",
 ]
 
 
@@ -75,53 +75,73 @@ def node_orders(situation: RehearsalSituation, ahead: Sequence[NewNodes]) -> Ite
             yield NodeOrder(new.supply, tuple(slots), new.template_node, _order_time(situation, new, len(slots)))
 
 
-def waits_in_time(
+def slots_in_time(
     situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder], allowed: int
-) -> Waits:
-    """Waits of users for whom nodes are ordered ahead; users for whom none is ordered are those without end."""
-    return _waits(situation, _slots_with(situation, capacity, orders), allowed)
+) -> list[datetime]:
+    """Times from which servers can start on nodes that are present or ordered ahead, one for each user."""
+    return _first(_slots_with(situation, capacity, orders), allowed)
 
 
-def waits_with_orders(
+def slots_with_orders(
     situation: RehearsalSituation,
     capacity: Capacity,
     orders: Sequence[NodeOrder],
     on_demand: Sequence[NewNodes],
     allowed: int,
-) -> Waits:
-    """Waits of users if each order is given in time, or now; for other users nodes come when they wait."""
+) -> list[datetime]:
+    """The same if each order is given in time, or now, and further nodes come as the limit of placeholders allows."""
     slots = _slots_with(situation, capacity, orders)
-    return _waits(situation, [*slots, *_slots_on_demand(situation, on_demand, len(slots))], allowed)
+    # A placeholder is created as soon as an earlier user has taken one.
+    late = _slots_on_demand(situation, on_demand, len(slots), situation.settings.max_placeholders)
+    return _first([*slots, *late], allowed)
 
 
-def waits_without_orders(situation: RehearsalSituation, capacity: Capacity, new: NewServers, allowed: int) -> Waits:
-    """Waits of users if each node is ordered only when a user comes that fits on no other node."""
-    slots = [*_present_slots(situation, capacity, situation.begins)]
-    slots += _slots_on_demand(situation, (*new.ahead, *new.on_demand), len(slots))
-    return _waits(situation, slots, allowed)
+def slots_without_orders(
+    situation: RehearsalSituation,
+    capacity: Capacity,
+    orders: Sequence[NodeOrder],
+    on_demand: Sequence[NewNodes],
+    allowed: int,
+) -> list[datetime]:
+    """The same if further nodes are ordered only as users come; those that are on order already come."""
+    settings = situation.settings
+    slots = _slots_with(situation, capacity, [each for each in orders if each.is_on_order], is_prepared=False)
+    new = [*(each for each in orders if not each.is_on_order), *on_demand]
+    # Usual placeholders order a node before the users come that need it.
+    slots += _slots_on_demand(situation, new, len(slots), settings.min_placeholders)
+    return _first(slots, allowed)
 
 
-def _slots_with(situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder]) -> list[datetime]:
+def _slots_with(
+    situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder], *, is_prepared: bool = True
+) -> list[datetime]:
     # Placeholders pull the images before the users come.
-    pull_from = situation.begins if situation.settings.not_prepared else situation.now
+    pull_from = situation.now if is_prepared and not situation.settings.not_prepared else situation.begins
     slots = [*_present_slots(situation, capacity, pull_from)]
+    others = [each.usable_at if is_prepared else each.usable_on_demand for each in situation.beside if each.usable_at]
+    if None not in others:
+        slots += [max(filter(None, others), default=situation.now).astimezone(UTC)] * capacity.coming
     for order in orders:
         for count, moment in zip(order.slots, order.usable_at(situation.now), strict=True):
             slots += [moment] * count
     return slots
 
 
-def _slots_on_demand(situation: RehearsalSituation, new: Sequence[NewNodes], taken: int) -> Iterator[datetime]:
+def _slots_on_demand(
+    situation: RehearsalSituation, new: Sequence[NewNodes | NodeOrder], taken: int, placeholders: int | None
+) -> Iterator[datetime]:
     """Times from which slots are free, if a node is ordered for each user that finds none.
 
     Parameters
     ----------
     taken
         Number of the slots before, which the first users get.
+    placeholders
+        Number of users for whom there are placeholders at any time, so that nodes are ordered before they come.
     """
     if situation.settings.has_autoscaler is False:
         return
-    come = _arrivals(situation)
+    come = situation.placeholder_times(placeholders)
     for each in new:
         ordered = []
         for count in each.slots:
@@ -142,13 +162,7 @@ def _order_time(situation: RehearsalSituation, new: NewNodes, nodes: int) -> dat
 def _present_slots(situation: RehearsalSituation, capacity: Capacity, pull_from: datetime) -> Iterator[datetime]:
     yield from (situation.now,) * (situation.warm + capacity.ready)
     yield from (pull_from + situation.settings.image_time,) * capacity.without_image
-    coming_at = max((each.usable_at for each in situation.beside if each.usable_at is not None), default=situation.now)
-    yield from (coming_at.astimezone(UTC),) * capacity.coming
 
 
-def _waits(situation: RehearsalSituation, slots: Sequence[datetime], most: int) -> Waits:
-    return waits(_arrivals(situation), sorted(slots)[: max(most, 0)])
-
-
-def _arrivals(situation: RehearsalSituation) -> tuple[datetime, ...]:
-    return arrivals(situation.begins, situation.expected.ramp, situation.wanted)
+def _first(slots: Sequence[datetime], most: int) -> list[datetime]:
+    return sorted(slots)[: max(most, 0)]

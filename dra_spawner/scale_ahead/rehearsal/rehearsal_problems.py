@@ -27,6 +27,8 @@ class ProblemCode(StrEnum):
     TOO_LATE = "too-late"
     IMAGE_MISSING = "image-missing"
     """No node has an image, so neither its existence nor the time of its pull is known."""
+    NODES_LEAVE = "nodes-leave"
+    """The autoscaler removes empty nodes before the users come."""
     BESIDE = "beside"
     """Other users are announced for the same time."""
     NOT_KNOWN = "not-known"

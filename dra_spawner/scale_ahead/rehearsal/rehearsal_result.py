@@ -93,6 +93,9 @@ class RehearsalSettings:
     max_placeholders: int | None = None
     """Limit of placeholders of the shape; None for no limit."""
 
+    min_placeholders: int = 0
+    """Placeholders of the shape that there are at all times, in any mode."""
+
     placeholders_of_others: int = 0
     """Placeholders within this limit that are for other users of the same time."""
 

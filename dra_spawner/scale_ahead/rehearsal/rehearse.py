@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
@@ -25,21 +25,52 @@ from dra_spawner.scale_ahead.rehearsal.obstacles import (
 from dra_spawner.scale_ahead.rehearsal.ordering import (
     new_servers,
     node_orders,
-    waits_in_time,
-    waits_with_orders,
-    waits_without_orders,
+    slots_in_time,
+    slots_with_orders,
+    slots_without_orders,
 )
 from dra_spawner.scale_ahead.rehearsal.quotas import quota_capacity
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation, situation_of
-from dra_spawner.scale_ahead.rehearsal.timetable import Waits, arrivals
+from dra_spawner.scale_ahead.rehearsal.timetable import Waits, waits
 from dra_spawner.scale_ahead.rehearsal.verdict_text import verdict
 
-__all__ = ["rehearse"]
+__all__ = ["RehearsedAlone", "rehearse", "rehearse_alone"]
 
 #: Limit of the steps of all searches for devices in one rehearsal, 5 to 10 µs each.
 _MAX_STEPS: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedAlone:
+    """A rehearsal, and the times from which servers can start, one for each user.
+
+    Attributes
+    ----------
+    with_orders, without_orders
+        If all nodes are ordered in time, or now, and if none is ordered before the users come.
+    """
+
+    result: Rehearsal
+    situation: RehearsalSituation
+    with_orders: Sequence[datetime] = ()
+    without_orders: Sequence[datetime] = ()
+
+    def waiting(self, with_orders: Waits, without_orders: Waits) -> Rehearsal:
+        """The same answer with other waits, as users of other entries come at the same time."""
+        found = replace(self.result, with_orders=with_orders, without_orders=without_orders)
+        waiting = (with_orders if self.situation.is_done else without_orders).users
+        if not (found.is_possible and waiting):
+            return found
+        note = RehearsalProblem(
+            ProblemCode.BESIDE,
+            "users of other entries come at the same time and may be faster: as many servers are there as these users "
+            f"need, but {waiting} of them would wait",
+            users=waiting,
+            blocks=False,
+        )
+        return replace(found, problems=(*found.problems, note))
 
 
 def rehearse(
@@ -49,10 +80,23 @@ def rehearse(
     supplies: Sequence[NodeSupply],
     settings: RehearsalSettings | None = None,
     *,
+    is_over: Callable[[], bool] | None = None,
+) -> Rehearsal:
+    """The answer of `rehearse_alone`."""
+    return rehearse_alone(expected, view, namespace, supplies, settings, is_over=is_over).result
+
+
+def rehearse_alone(
+    expected: ExpectedUsers,
+    view: View,
+    namespace: str,
+    supplies: Sequence[NodeSupply],
+    settings: RehearsalSettings | None = None,
+    *,
     beside: Sequence[ServersBeside] = (),
     starts_before: Mapping[str, datetime] | None = None,
     is_over: Callable[[], bool] | None = None,
-) -> Rehearsal:
+) -> RehearsedAlone:
     """Prove by the simulator whether the users can start, and compute the orders of nodes.
 
     Parameters
@@ -70,7 +114,10 @@ def rehearse(
     is_over
         Called from time to time; if it returns True, the search ends without a verdict.
     """
-    settings = _left(settings or RehearsalSettings(), expected, view, beside)
+    settings = settings or RehearsalSettings()
+    usable_after = max((each.usable_after for each in supplies), default=timedelta(0))
+    order_at = expected.begins.astimezone(UTC) - settings.margin - usable_after
+    settings = _left(settings, view, beside, expected.shape.id, order_at)
     situation = situation_of(expected, view, namespace, settings, beside, starts_before)
     in_time_first = sorted(supplies, key=lambda each: situation.usable_by - each.usable_after < situation.now)
     try:
@@ -83,6 +130,7 @@ def rehearse(
             SearchBudget(_MAX_STEPS, is_over),
             are_pending_included=expected.counts == IN_TOTAL,
             beside=beside,
+            come=situation.arrivals[situation.warm :] if situation.are_nodes_removed else (),
         )
     except SearchStopped as stopped:
         problem = RehearsalProblem(
@@ -91,7 +139,8 @@ def rehearse(
             "the search for free nodes took too long",
             situation.wanted,
         )
-        return _answer(situation, Capacity(0, 0, (), situation.to_place), (), [problem], Waits(), Waits(), 0)
+        nothing = Capacity(0, 0, (), situation.to_place)
+        return RehearsedAlone(_answer(situation, nothing, (), [problem], Waits(), Waits(), 0), situation)
     quotas = [
         found for quota in settings.quotas or () if (found := quota_capacity(quota, expected.shape, view)) is not None
     ]
@@ -100,45 +149,42 @@ def rehearse(
     allowed = max(min(wanted - capacity.lacking, by_quota), 0)
     new = new_servers(situation, capacity, allowed)
     orders = tuple(node_orders(situation, new.ahead))
-    without_orders = waits_without_orders(situation, capacity, new, allowed)
-    with_orders = waits_with_orders(situation, capacity, orders, new.on_demand, allowed)
-    in_time = waits_in_time(situation, capacity, orders, allowed)
+    come = situation.arrivals
+    without_orders = slots_without_orders(situation, capacity, orders, new.on_demand, allowed)
+    with_orders = slots_with_orders(situation, capacity, orders, new.on_demand, allowed)
+    planned = waits(come, with_orders)
+    in_time = waits(come, slots_in_time(situation, capacity, orders, allowed))
     late = in_time.users - in_time.without_end
     problems = [
         *node_obstacles(situation, capacity),
         *quota_obstacles(situation, by_quota, quotas),
-        *limit_obstacles(situation, new, with_orders.users - late - (wanted - allowed)),
+        *limit_obstacles(situation, new, planned.users - late - (wanted - allowed)),
         *time_obstacles(situation, orders, late),
         *order_obstacles(situation, orders),
         *notes(situation, capacity),
     ]
-    return _answer(situation, capacity, orders, problems, without_orders, with_orders, allowed)
+    result = _answer(situation, capacity, orders, problems, waits(come, without_orders), planned, allowed)
+    return RehearsedAlone(result, situation, with_orders, without_orders)
 
 
 def _left(
-    settings: RehearsalSettings, expected: ExpectedUsers, view: View, beside: Sequence[ServersBeside]
+    settings: RehearsalSettings, view: View, beside: Sequence[ServersBeside], shape: str, order_at: datetime
 ) -> RehearsalSettings:
-    """The settings with what servers beside leave of limits and quotas."""
+    """The settings with what servers beside leave of limits, when nodes must be ordered, and of quotas."""
     if not beside:
         return settings
     quotas = settings.quotas
     return replace(
         settings,
-        placeholders_of_others=sum(
-            _still_come(each, expected.begins) for each in beside if each.shape.id == expected.shape.id
-        ),
+        placeholders_of_others=sum(_still_come(each, order_at) for each in beside if each.shape.id == shape),
         quotas=tuple(_quota_left(each, view, beside) for each in quotas) if quotas is not None else None,
     )
 
 
 def _still_come(beside: ServersBeside, at: datetime) -> int:
     """Number of other users who have not come at a time, so that placeholders wait for them."""
-    other = beside.expected
-    if other is None:
-        return beside.servers + beside.warm
-    moment = at.astimezone(UTC)
-    come = arrivals(other.begins.astimezone(UTC), other.ramp, beside.servers + beside.warm)
-    return sum(each >= moment for each in come)
+    users = beside.servers + beside.warm
+    return users - sum(each < at for each in beside.arrivals())
 
 
 def _quota_left(quota: Quota, view: View, beside: Sequence[ServersBeside]) -> Quota:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Final
 
 from dra_spawner.placeholders.planner.cluster.view import View
@@ -12,8 +13,8 @@ from dra_spawner.scale_ahead.rehearsal.capacity import ServersBeside
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
-from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
-from dra_spawner.scale_ahead.rehearsal.timetable import start_delays
+from dra_spawner.scale_ahead.rehearsal.rehearse import RehearsedAlone, rehearse_alone
+from dra_spawner.scale_ahead.rehearsal.timetable import shared_waits, start_delays
 
 __all__ = ["Announced", "rehearse_day"]
 
@@ -53,7 +54,7 @@ def rehearse_day(
         In the order of the entries.
     """
     order = sorted(range(len(entries)), key=lambda number: entries[number].expected.begins.astimezone(UTC))
-    found: dict[int, Rehearsal] = {}
+    found: dict[int, RehearsedAlone] = {}
     beside: dict[int, list[ServersBeside]] = {}
     for position, number in enumerate(order):
         entry = entries[number]
@@ -66,15 +67,37 @@ def rehearse_day(
     # Nodes of a kind that starts one after the other must not be ordered when those of later entries start.
     started: dict[str, datetime] = {}
     for number in reversed(order):
-        result = found[number]
+        result = found[number].result
         if any(each.supply.name in started and started[each.supply.name] < _last_start(each) for each in result.orders):
             found[number] = _rehearsed(entries[number], view, namespace, beside[number], started, is_over)
-        for each in found[number].orders:
+        for each in found[number].result.orders:
             rate = each.supply.starts_per_minute
             if rate is not None and not each.is_on_order:
                 began = each.order_at.astimezone(UTC) - timedelta(minutes=max(1.0, 1 / rate))
                 started[each.supply.name] = min(started.get(each.supply.name, began), began)
-    return [found[number] for number in range(len(entries))]
+    results = {number: each.result for number, each in found.items()}
+    for group in _coming_together([number for number in order if found[number].situation.wanted], found):
+        together = [found[number] for number in group]
+        come = [each.situation.arrivals for each in together]
+        with_orders = shared_waits(come, chain.from_iterable(each.with_orders for each in together))
+        without_orders = shared_waits(come, chain.from_iterable(each.without_orders for each in together))
+        results |= zip(group, map(RehearsedAlone.waiting, together, with_orders, without_orders), strict=True)
+    return [results[number] for number in range(len(entries))]
+
+
+def _coming_together(order: Iterable[int], found: Mapping[int, RehearsedAlone]) -> list[list[int]]:
+    """Entries whose users need equal servers and come while others come: who comes first gets a server first."""
+    groups: list[list[int]] = []
+    last: dict[str, tuple[datetime, list[int]]] = {}
+    for number in order:
+        situation = found[number].situation
+        shape, come = situation.expected.shape.id, situation.arrivals
+        until, group = last.get(shape, (come[0], []))
+        if come[0] > until or not group:
+            groups.append(group := [])
+        group.append(number)
+        last[shape] = max(until, come[-1]), group
+    return [each for each in groups if len(each) > 1]
 
 
 def _rehearsed(
@@ -84,8 +107,8 @@ def _rehearsed(
     beside: Sequence[ServersBeside],
     starts_before: Mapping[str, datetime],
     is_over: Callable[[], bool] | None,
-) -> Rehearsal:
-    found = rehearse(
+) -> RehearsedAlone:
+    found = rehearse_alone(
         entry.expected,
         view,
         namespace,
@@ -101,11 +124,13 @@ def _rehearsed(
     named = others[:_MAX_NAMED] + ([f"{len(others) - _MAX_NAMED} more"] if len(others) > _MAX_NAMED else [])
     named += [f"{each.servers} usual launches" for each in beside if each.expected is None]
     note = f"at the same time there are {', '.join(named)}; they get nodes first"
-    return replace(found, problems=(*found.problems, RehearsalProblem(ProblemCode.BESIDE, note, blocks=False)))
+    problem = RehearsalProblem(ProblemCode.BESIDE, note, blocks=False)
+    return replace(found, result=replace(found.result, problems=(*found.result.problems, problem)))
 
 
-def _servers_of(entry: Announced, found: Rehearsal) -> ServersBeside:
+def _servers_of(entry: Announced, rehearsed: RehearsedAlone) -> ServersBeside:
     """The servers that the users of an entry get."""
+    found, on_demand = rehearsed.result, rehearsed.without_orders
     usable = [max(each.usable_at(found.now)) for each in found.orders]
     return ServersBeside(
         entry.expected.shape,
@@ -114,6 +139,7 @@ def _servers_of(entry: Announced, found: Rehearsal) -> ServersBeside:
         found.warm,
         sum(each.servers for each in found.orders),
         max(usable, default=None),
+        max(on_demand) if usable and len(on_demand) >= found.placed else None,
         entry.expected,
         entry.name,
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, RehearsalSettings
+from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 
 __all__ = ["RehearsalSituation", "situation_of"]
 
@@ -50,6 +52,32 @@ class RehearsalSituation:
     def to_place(self) -> int:
         """Number of users without a placeholder."""
         return self.wanted - self.warm
+
+    @property
+    def are_nodes_removed(self) -> bool:
+        """Whether the autoscaler removes empty nodes, as nothing is created there before the users come."""
+        return bool(self.settings.has_autoscaler) and not self.is_done
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nodes are ordered before the users come, and whether an autoscaler adds them."""
+        settings = self.settings
+        return settings.is_announced and not settings.not_prepared and bool(settings.has_autoscaler)
+
+    @property
+    def arrivals(self) -> tuple[datetime, ...]:
+        """Times at which the users come who still need a server."""
+        return arrivals(self.begins, self.expected.ramp, self.wanted)
+
+    def placeholder_times(self, most: int | None) -> tuple[datetime, ...]:
+        """Time from which on each user has a placeholder, if others that came before have taken all but so many."""
+        if most is None:
+            return (self.now,) * self.wanted
+        same = [each for each in self.beside if each.shape.id == self.expected.shape.id]
+        come = sorted([*self.arrivals, *(moment for each in same for moment in each.arrivals())])
+        before = sum(each.servers + each.warm for each in same) - most
+        times = ((come[min(number, len(come) - 1)] if number >= 0 else self.now) for number in count(before))
+        return tuple(map(min, self.arrivals, times))
 
     def present(self, capacity: Capacity) -> int:
         """Number of users with a placeholder, or with capacity on a present node or on one that comes for others."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from math import floor, sqrt
 
 from dra_spawner.scale_ahead.calendars.occurrences import RUSH_PEAK
 
-__all__ = ["Waits", "arrivals", "order_time", "start_delays", "starts_on_demand", "waits"]
+__all__ = ["Waits", "arrivals", "order_time", "shared_waits", "start_delays", "starts_on_demand", "waits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,28 @@ def waits(come: Sequence[datetime], slots: Iterable[datetime]) -> Waits:
     slots
         Times from which slots are free; each is for one user.
     """
-    free = sorted(slots)
-    ending = [slot - user for user, slot in zip(come, free, strict=False) if slot > user]
-    without_end = max(len(come) - len(free), 0)
-    mean = sum(ending, timedelta(0)) / len(ending) if ending else timedelta(0)
-    return Waits(len(ending) + without_end, max(ending, default=timedelta(0)), mean, without_end)
+    return shared_waits((come,), slots)[0]
+
+
+def shared_waits(groups: Sequence[Sequence[datetime]], slots: Iterable[datetime]) -> list[Waits]:
+    """Waits of the users of each group, if all take the next free slot; at one time the first group is first."""
+    coming = sorted((moment, number) for number, come in enumerate(groups) for moment in come)
+    found: list[list[timedelta]] = [[] for _ in groups]
+    without_end = [0] * len(groups)
+    for (moment, number), slot in zip_longest(coming, sorted(slots)[: len(coming)]):
+        if slot is None:
+            without_end[number] += 1
+        elif slot > moment:
+            found[number].append(slot - moment)
+    return [
+        Waits(
+            len(ending) + never,
+            max(ending, default=timedelta(0)),
+            sum(ending, timedelta(0)) / max(len(ending), 1),
+            never,
+        )
+        for ending, never in zip(found, without_end, strict=True)
+    ]
 
 
 def _pace(per_minute: float) -> tuple[int, timedelta]:

@@ -101,6 +101,7 @@ class _Copy:
     objects: Sequence[ClusterObject | BrokenObject]
     now: datetime
     limits: Mapping[str, int]
+    floors: Mapping[str, int]
     past: tuple[SeenNode, ...]
     leads: SeenLeads
     rules: SchedulerRules
@@ -261,8 +262,13 @@ class Rehearsals:
         controller, now = self._controller, self._controller.now()
         leads = await self._seen_leads(now - _LOOK_BACK)
         limits = {shape: replicas.max for shape, replicas in controller.policy.replicas.items()}
+        floors = {
+            each.shape: each.replicas.min
+            for each in controller.groups()
+            if not controller.policy.observing_because and each.shape not in controller.policy.paused
+        }
         snapshot = controller.watch.snapshot
-        return _Copy(snapshot.items(), now, limits, self._seen.found(now), leads, snapshot.rules)
+        return _Copy(snapshot.items(), now, limits, floors, self._seen.found(now), leads, snapshot.rules)
 
     def _announced(self, occurrence: Occurrence) -> _Announced | None:
         shapes = self._controller.published.shapes
@@ -305,7 +311,7 @@ class Rehearsals:
             self.look()
             now = self._controller.now()
             snapshot = self._controller.watch.snapshot
-            copy = _Copy(snapshot.items(), now, {}, self._seen.found(now), {}, snapshot.rules)
+            copy = _Copy(snapshot.items(), now, {}, {}, self._seen.found(now), {}, snapshot.rules)
             return await turn.run(self._simulate, question, copy)
 
     def kinds(self) -> tuple[str, ...]:
@@ -373,6 +379,7 @@ class Rehearsals:
                     margin=assumptions.margin,
                     image_time=assumptions.image_time,
                     max_placeholders=copy.limits.get(each.expected.shape.id, MAX_PLACEHOLDERS),
+                    min_placeholders=copy.floors.get(each.expected.shape.id, 0),
                     quotas=quotas,
                     kinds_are_all=bool(self._kinds)
                     or (settings.policy.node_kinds_complete and bool(supplies[each.expected.profile])),

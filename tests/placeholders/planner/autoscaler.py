@@ -123,8 +123,11 @@ class Autoscaler:
 
     def next_event(self) -> datetime:
         """When something happens by itself, at the latest."""
-        moments = [*self._ordered.values(), *self._published.values(), *self._pulled.values()]
-        return min([self._last_look + self.every, *moments])
+        return min([self._last_look + self.every, *self.node_events()])
+
+    def node_events(self) -> list[datetime]:
+        """When nodes come, and get their devices and images."""
+        return [*self._ordered.values(), *self._published.values(), *self._pulled.values()]
 
     # --- what happens ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ The tests' steps act as autoscaler, kubelet and image puller. The decisions of s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -231,10 +231,17 @@ class SimulatedCluster:
 
     # --- the scheduler and the kubelets -----------------------------------------------------------------------------------
 
-    def schedule(self) -> None:
-        """Place all pods that fit: by the scheduler's scores, with preemption for CPU and memory, never for devices."""
+    def schedule(self, kind_of: Callable[[Pod], Hashable] = lambda pod: pod.name) -> None:
+        """Place all pods that fit: by the scheduler's scores, with preemption for CPU and memory, never for devices.
+
+        Parameters
+        ----------
+        kind_of
+            Equal for pods of which none fits if one does not: the others are not tried.
+        """
+        failed = set()
         for pod in sorted(self.pending_pods(), key=lambda pod: (-pod.priority, pod.created, pod.name)):
-            if pod.name in self.refused:
+            if pod.name in self.refused or kind_of(pod) in failed:
                 continue
             where = self.snapshot.place(pod, partial(self._best, pod))
             if isinstance(where, str):
@@ -244,6 +251,8 @@ class SimulatedCluster:
                 for victim in found[1]:
                     self.preempted.append(victim.name)
                     self.objects.pop(("Pod", ObjectKey.of(victim)), None)
+            else:
+                failed.add(kind_of(pod))
         if self.kubelets_start:
             self._start()
 

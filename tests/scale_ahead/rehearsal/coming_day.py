@@ -2,117 +2,81 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from random import Random
+from datetime import datetime, timedelta
 
+from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.answers.placement import find_placement
-from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
-from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions, ScaleAheadMode
+from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAheadSettings
-from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
-from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import described_supplies
-from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, Rehearsal, RehearsalSettings
-from dra_spawner.scale_ahead.rehearsal.rehearse_day import Announced, rehearse_day
-from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 from dra_spawner.simulator.model.claims import ObjectKey
-from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
-from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
+from dra_spawner.simulator.model.pods import Pod
+from tests.placeholders.planner.autoscaler import Autoscaler
+from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim, preferring
 from tests.placeholders.planner.simulated_cluster import START
-from tests.scale_ahead.controller.following import KIND, LEAD, Following, entry
+from tests.scale_ahead.controller.following import Following
+from tests.scale_ahead.rehearsal.announced_day import AnnouncedDay, come
 
-PULL = timedelta(minutes=1)
-STEP = timedelta(seconds=30)
-SLOTS = 4
+#: Time after which a user who has no node waits for one.
+SOON = timedelta(seconds=10)
 
 
 class ComingDay:
-    """Nodes of four GPUs, of which some are there; one or two entries, perhaps too soon; a mode, perhaps an autoscaler.
+    """The planner's and scale-ahead's decisions in a simulated cluster.
 
     Attributes
     ----------
     waited
-        Users who had no node half a minute after they came.
+        Users who had no node ten seconds after they came.
     """
 
-    def __init__(self, seed: int) -> None:
-        random = Random(seed)
-        self.acts, self.has_autoscaler = random.random() < 0.7, random.random() < 0.7
-        present, most = random.randrange(3), random.randrange(3, 9)
-        rate = random.choice((None, 1, 2))
-        limit = random.choice((8, 60, 60))
-        begins = [START + timedelta(minutes=random.choice((6, 15, 40, 60)))]
-        if self.acts and self.has_autoscaler and random.random() < 0.6:
-            begins.append(begins[0] + timedelta(minutes=random.choice((0, 3, 10, 40))))
-        users = [random.randrange(1, 21) for _ in begins]
-        ramp = random.choice((0, 5, 15))
-        entries = [
-            entry(f"{count} of gpu within {ramp} min", at, f"class {index}", minutes=60)
-            for index, (count, at) in enumerate(zip(users, begins, strict=True))
-        ]
-        mode = ScaleAheadMode.ACT if self.acts else ScaleAheadMode.ADVISE
-        self.following = found = Following(*entries, mode=mode, replicas=ReplicaRange(0, limit))
-        found.ahead.settings = ScaleAheadSettings(mode, DemandOptions(node_lead=LEAD))
-        kind = NodeKind(f"g{SLOTS}", SLOTS, (LEAD - PULL,), PULL, max_nodes=most, starts_per_minute=rate)
-        found.slots.kinds = (kind,)
+    def __init__(self, day: AnnouncedDay) -> None:
+        self.day = day
+        self.following = found = Following(*day.entries(START), mode=day.mode, replicas=day.replicas)
+        found.ahead.settings = ScaleAheadSettings(day.mode, DemandOptions(node_lead=day.boot + day.pull))
+        found.slots.kinds = (day.kind,)
         self.world = world = found.world
-        for number in range(present):
-            world.node(f"present-{number}", cpu="100", gpus=SLOTS)
-        group = NodeGroup("100", SLOTS, "", 0, most, LEAD - PULL, timedelta(0), PULL, rate)
-        self.autoscaler = Autoscaler(world, group) if self.has_autoscaler else None
+        world.now = START - timedelta(minutes=1)
+        for number in range(day.present):
+            world.node(f"present-{number}", cpu="100", gpus=day.slots)
         world.settle()
+        for number in range(day.running):
+            self._arrive(f"running-{number}")
+        self.autoscaler: Autoscaler | None = None
+        self._decide()
+        assert world.now < START
         world.now = START
-        self._expected = [
-            ExpectedUsers("gpu", GPU, count, at, ramp=timedelta(minutes=ramp))
-            for count, at in zip(users, begins, strict=True)
-        ]
-        settings = RehearsalSettings(
-            max_placeholders=limit,
-            not_prepared="" if self.acts else "scale-ahead only advises",
-            has_autoscaler=self.has_autoscaler,
-        )
-        supplies = described_supplies(world.view(), (kind,), "gpu", KIND, {})
-        self.rehearsed: list[Rehearsal] = rehearse_day(
-            [
-                Announced(f"class {index}", each, each.begins + timedelta(hours=1), supplies, settings)
-                for index, each in enumerate(self._expected)
-            ],
-            world.view(),
-            NAMESPACE,
-        )
+        self.autoscaler = Autoscaler(world, day.node_group) if day.has_autoscaler else None
+        found.ahead.begin(START - timedelta(minutes=1))
+        self.rehearsed = day.rehearse(START, GPU, world.view(), NAMESPACE)
         self.waited = 0
 
-    @property
-    def predicted(self) -> int:
-        """Users who wait, by the rehearsal."""
-        done = self.acts and self.has_autoscaler
-        return sum((each.with_orders if done else each.without_orders).users for each in self.rehearsed)
-
     def happen(self) -> None:
-        """Let everything happen until half an hour after the last begin."""
-        come = sorted(at for each in self._expected for at in arrivals(each.begins, each.ramp, each.users))
-        last = max(each.begins for each in self._expected) + timedelta(minutes=30)
-        before: list[str] = []
-        number = 0
-        while self.world.now < last:
-            self.world.pass_time(seconds=STEP.total_seconds())
-            if not self.world.now.second:
+        """Let everything happen until the last user has come."""
+        coming = list(enumerate(come(self.rehearsed)))
+        minute, came = START, dict[str, datetime]()
+        while coming or came:
+            if self.world.now >= minute:
+                minute += timedelta(minutes=1)
                 self.following.advance()
             self._decide()
-            self.waited += sum(not self.world.node_of(name) for name in before)
-            before = []
-            while come and come[0] <= self.world.now:
-                del come[0]
-                before.append(f"user-{number}")
-                self._arrive(before[-1])
-                number += 1
+            for name in [name for name, at in came.items() if self.world.now - at >= SOON]:
+                del came[name]
+                self.waited += not self.world.node_of(name)
+            while coming and coming[0][1] <= self.world.now:
+                number, at = coming.pop(0)
+                came[f"user-{number}"] = at
+                self._arrive(f"user-{number}")
             self._decide()
+            moments = [minute, *(at + SOON for at in came.values()), *(at for _, at in coming[:1])]
+            moments += self.autoscaler.node_events() if self.autoscaler is not None else ()
+            self.world.now = min(each for each in moments if each > self.world.now)
 
     def _decide(self) -> None:
-        self.world.schedule()
+        self.world.schedule(_kind)
         for _ in range(20):
             acted = self.world.decide().actions
-            self.world.schedule()
+            self.world.schedule(_kind)
             if not (self.autoscaler is not None and self.autoscaler.run()) and not acted:
                 return
 
@@ -123,7 +87,20 @@ class ComingDay:
         if found.state is AvailabilityState.READY and found.placeholder is not None:
             world.user(name, claim_names={"gpu": world.reservation(found, name)})
         else:
-            world.user(name, {"gpu": gpu_claim()})
+            world.user(name, {"gpu": gpu_claim()}, **({"affinity": preferring(found.node)} if found.node else {}))
         self.following.launch(uid=name)
-        world.schedule()
         assert ObjectKey(NAMESPACE, name) in world.snapshot.pods
+
+
+def _kind(pod: Pod) -> tuple[bool, str]:
+    """Users without a reservation are alike, and placeholders are."""
+    is_placeholder = pod.labels.get(names.COMPONENT) == names.PLACEHOLDER
+    return is_placeholder, "" if is_placeholder or any(each.template for each in pod.claims) else pod.name
+
+
+def happens_as_rehearsed(seed: int) -> None:
+    """Whether the verdicts of a random day are right, and whether as many users wait as they say."""
+    day = AnnouncedDay(seed)
+    coming = ComingDay(day)
+    coming.happen()
+    day.check(coming.rehearsed, coming.waited)

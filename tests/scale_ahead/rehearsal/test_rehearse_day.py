@@ -8,21 +8,22 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-import pytest
-
 from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL, Counts
+from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, Rehearsal, RehearsalSettings
+from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
 from dra_spawner.scale_ahead.rehearsal.rehearse_day import Announced, rehearse_day
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
 from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE
+from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import World
-from tests.scale_ahead.rehearsal.coming_day import ComingDay
-from tests.scale_ahead.rehearsal.questions import IN_AN_HOUR, hub, supplies
+from tests.scale_ahead.rehearsal.coming_day import happens_as_rehearsed
+from tests.scale_ahead.rehearsal.questions import IN_AN_HOUR, LEAD, hub, supplies
 
 PODS = (Quota("q", left={"pods": 12 * NANO_PER_UNIT}),)
 
@@ -90,8 +91,10 @@ def test_one_limit_of_placeholders() -> None:
     problem = second.problems[0]
     assert (problem.code, problem.users) == (ProblemCode.PLACEHOLDER_LIMIT, 16)
     assert problem.message == "max of placeholders of gpu is 30, 24 of them for others; 24 are needed"
-    # Whoever has come needs no placeholder any more.
+    # Users who have come need no placeholder any more, so those of others order nodes, which come ten minutes later.
     _, later = rehearsed(hub("a"), entry(24, max_placeholders=30), entry(24, 6, max_placeholders=30))
+    assert later.verdict.startswith("No: 16 of 24 users would wait up to 4 minutes at 10:06: only 6 servers can be")
+    _, later = rehearsed(hub("a"), entry(24, max_placeholders=30), entry(24, 16, max_placeholders=30))
     assert later.is_possible
 
 
@@ -138,11 +141,67 @@ def test_together_no_more_start_than_fit(seed: int) -> None:
     assert [replace(each, problems=()) for each in without] == [replace(each, problems=()) for each in others]
 
 
-@all_of_them("seed", range(example_count(10)))
+def test_rests_of_described_nodes_are_for_later_entries() -> None:
+    described = (NodeSupply("g2", LEAD, max_nodes=2, slots=8),)
+    announced = [
+        Announced(f"class {number}", expected, expected.begins + lasts, described, RehearsalSettings())
+        for number, (expected, lasts, *_) in enumerate((entry(9), entry(7, 30), entry(1, 40)))
+    ]
+    found = rehearse_day(announced, hub().view(), NAMESPACE)
+    assert [(each.placed, each.free_coming, len(each.orders)) for each in found] == [(9, 0, 1), (7, 7, 0), (0, 0, 0)]
+
+
+def test_users_who_come_at_one_time_take_what_is_free() -> None:
+    """Of two entries the first has the nodes, but servers go to the users who come first: a note says so."""
+    world = hub("a")
+    slow = replace(entry(8)[0], ramp=timedelta(minutes=15))
+    alone, both = (
+        rehearse_day(
+            [
+                Announced(f"class {number}", expected, expected.begins + timedelta(hours=1), (), RehearsalSettings())
+                for number, expected in enumerate(given)
+            ],
+            world.view(),
+            NAMESPACE,
+        )
+        for given in ([slow], [slow, entry(4, 1)[0]])
+    )
+    assert alone[0].is_possible
+    first, second = both
+    assert (first.with_orders.users, second.with_orders.users) == (4, 0)
+    assert first.verdict == "Yes: 8 users can start at 10:00 on the present nodes."
+    (note,) = first.problems
+    assert (note.code, note.blocks, note.users) == (ProblemCode.BESIDE, False, 4)
+    assert second.verdict.startswith("No: 4 of 4 users cannot start at 10:01")
+
+
+@all_of_them(
+    "given, expected, waiting",
+    {
+        "nothing is created there": ({"not_prepared": "x"}, "Only if 1 node of g2 is ordered at 09:45", 4),
+        "no entry": ({"is_announced": False}, "Only if a calendar entry announces them: 4 users", 4),
+        "placeholders come": ({}, "Yes: 4 users can start at 10:00 on the present nodes.", 0),
+        "no autoscaler": ({"not_prepared": "x", "has_autoscaler": False}, "Yes: 4 users can start at 10:00 on", 0),
+        "a server runs there": ({"not_prepared": "x", "runs": 1}, "Yes: 4 users can start at 10:00 on", 0),
+        "soon": ({"not_prepared": "x", "minutes": 9}, "Yes: 4 users can start at 09:09 on the present nodes.", 0),
+        "not known to be removed": ({"not_prepared": "x", "unneeded": None}, "Yes: 4 users can start at 10:00 on", 0),
+    },
+)
+def test_an_autoscaler_removes_empty_nodes(given: dict[str, Any], expected: str, waiting: int) -> None:
+    world, more = hub("a"), dict(given)
+    for number in range(more.pop("runs", 0)):
+        world.user(f"user-{number}", {"gpu": SHARE.claims["gpu"]}, requires_ready=False)
+    world.schedule()
+    supply = supplies(world, unneeded=more.pop("unneeded", timedelta(minutes=10)), max_nodes=1)
+    begins = START + timedelta(minutes=more.pop("minutes", 60))
+    question = ExpectedUsers("gpu", SHARE, 4, begins, ramp=timedelta(0))
+    found = rehearse(question, world.view(), NAMESPACE, supply, RehearsalSettings(**more))
+    assert found.verdict.startswith(expected), found.verdict
+    assert found.without_orders.users == waiting
+    assert (ProblemCode.NODES_LEAVE in {each.code for each in found.problems}) is bool(waiting)
+
+
+@all_of_them("seed", range(example_count(20)))
 def test_what_is_rehearsed_happens(seed: int) -> None:
-    """Random clusters, entries and modes in virtual time: the verdict is right, and as many users wait as it says."""
-    day = ComingDay(seed)
-    day.happen()
-    is_possible = all(each.is_possible for each in day.rehearsed)
-    assert is_possible is (not day.waited), [each.verdict for each in day.rehearsed]
-    assert day.waited == pytest.approx(day.predicted, rel=0.1, abs=2)
+    """As tests/integration/test_rehearsed_days.py, which has more days, and days on a cluster."""
+    happens_as_rehearsed(seed)

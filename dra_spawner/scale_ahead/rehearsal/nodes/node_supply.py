@@ -41,8 +41,12 @@ class NodeSupply:
     """Servers on a node, as described; None if unknown. They count if no node of the kind proves another number."""
     lead_is_known: bool = True
     """Whether the lead time was recorded or described, not assumed."""
+    unneeded: timedelta | None = None
+    """Time for which a node is empty before the autoscaler removes it; None if that is not known."""
     taken: int = 0
     """Nodes that users of other entries need, and that are not present yet."""
+    leaving: int = 0
+    """Present nodes that the autoscaler removes before the users come."""
 
     @property
     def is_known(self) -> bool:
@@ -52,7 +56,9 @@ class NodeSupply:
     @property
     def max_new(self) -> int | None:
         """Limit of the number of new nodes; None if unknown."""
-        return max(self.max_nodes - len(self.nodes) - self.taken, 0) if self.max_nodes is not None else None
+        return (
+            max(self.max_nodes - len(self.nodes) + self.leaving - self.taken, 0) if self.max_nodes is not None else None
+        )
 
     @property
     def usable_after(self) -> timedelta:
@@ -175,6 +181,7 @@ def _supply(
         kind.max_nodes,
         kind.starts_per_minute,
         kind.slots if takes_profile else 0,
+        unneeded=kind.unneeded,
     )
 
 
