@@ -217,8 +217,10 @@ SERVICE: Final = "dra-spawner-service"
 LEASE: Final = PROJECT
 #: Beginning of the name of a claim that is created by dry run only.
 PROBE_PREFIX: Final = "dra-spawner-probe-"
-#: Name of the JupyterHub service, and scopes of its users; each includes the scopes before it.
+#: Name of the JupyterHub service, and scopes of its users: operators may read, administrators may operate.
 HUB_SERVICE: Final = PROJECT
 READ_SCOPE: Final = "custom:dra-spawner:read"
+#: Scope of people who announce classes; operators may do it, too.
+ANNOUNCE_SCOPE: Final = "custom:dra-spawner:announce"
 OPERATE_SCOPE: Final = "custom:dra-spawner:operate"
 ADMIN_SCOPE: Final = "custom:dra-spawner:admin"

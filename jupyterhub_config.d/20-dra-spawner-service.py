@@ -22,10 +22,11 @@ _PASSED_ON = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 c.JupyterHub.custom_scopes.update(
     {
+        "custom:dra-spawner:announce": {"description": "Announce classes, so that servers are prepared for them"},
         "custom:dra-spawner:read": {"description": "See who uses which device, and what was decided about them"},
         "custom:dra-spawner:operate": {
             "description": "Override what placeholders and nodes do, for a time",
-            "subscopes": ["custom:dra-spawner:read"],
+            "subscopes": ["custom:dra-spawner:read", "custom:dra-spawner:announce"],
         },
         "custom:dra-spawner:admin": {
             "description": "Change everything that the dra-spawner service can change",
@@ -50,6 +51,7 @@ add_named(
             # administrator of the hub. With `delete:servers` people stop servers from the page; the service itself has
             # no such right.
             "oauth_client_allowed_scopes": [
+                "custom:dra-spawner:announce",
                 "custom:dra-spawner:read",
                 "custom:dra-spawner:operate",
                 "custom:dra-spawner:admin",
@@ -60,7 +62,7 @@ add_named(
     ],
 )
 
-# Administrators of the hub may look without more ado. Others need a role: here the members of three groups.
+# Administrators of the hub may look without more ado. Others need a role: here the members of four groups.
 add_named(
     c.JupyterHub,
     "load_roles",
@@ -83,6 +85,18 @@ add_named(
             # Without `delete:servers` they change all else, and stop no server.
             "scopes": ["custom:dra-spawner:admin", "access:services!service=dra-spawner", "delete:servers"],
             "groups": ["gpu-admins"],
+        },
+        {
+            "name": "dra-spawner-teacher",
+            "description": "Announce classes, so that servers are prepared for them",
+            "scopes": ["custom:dra-spawner:announce", "access:services!service=dra-spawner"],
+            "groups": ["gpu-teachers"],
+        },
+        # Every user may open the page Classes, and ask for a class. Leave this role out to allow it to nobody else.
+        {
+            "name": "user",
+            "description": "Standard user privileges, and asking for classes",
+            "scopes": ["self", "access:services!service=dra-spawner"],
         },
         # The service itself. Without this role it counts servers that the hub is starting only when they have a pod.
         {

@@ -49,6 +49,7 @@ from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.metrics.wait_metrics import register_waits
 from dra_spawner.service.self_examination import SelfExamination, questions_of_service
 from dra_spawner.service.start_answer import StartAnswer
+from dra_spawner.service.traits.class_traits import ClassTraits
 from dra_spawner.service.traits.demand_traits import DemandTraits
 from dra_spawner.service.traits.history_traits import HistoryTraits
 from dra_spawner.service.traits.hub_traits import HubTraits
@@ -67,7 +68,9 @@ _RETRY_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 5.0
 
 
-class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, PlaceholderTraits, Application):
+class DRASpawnerService(
+    HubTraits, ClassTraits, DemandTraits, HistoryTraits, LimitTraits, PlaceholderTraits, Application
+):
     """The service beside the hub."""
 
     name = names.SERVICE
@@ -307,6 +310,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             max_staleness_seconds=self.max_staleness_seconds,
             node_pool_labels=tuple(self.node_pool_labels),
             budgets=read_budgets(self.budgets),
+            class_limits=self.limits_of_classes(),
             settings_problems=(*self.unknown, *self.unsupported),
         )
 
@@ -332,7 +336,9 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             register_demand(context.registry, controller.scale_ahead)
             assert context.rehearsals is not None  # `follow` has set it
             spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
-            scale_ahead = context.scale_ahead = ScaleAheadRunner(controller, history, context.rehearsals, spawns)
+            scale_ahead = context.scale_ahead = ScaleAheadRunner(
+                controller, history, context.rehearsals, spawns, self.message_target()
+            )
             scale_ahead.samples.on_add = lambda: context.feed.note(("placeholders", "timeline"))
             register_calendars(context.registry, controller, scale_ahead.rehearsed)
             assert context.availability is not None  # `follow` has set it

@@ -16,12 +16,14 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.answers.availability import Availability
+from dra_spawner.scale_ahead.calendars.class_limits import ClassLimitsByPerson
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.service.ahead.launch_steps import LaunchSteps
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.ahead.weekly_misses import WeeklyMisses
+from dra_spawner.service.call_rates import ClassRates
 from dra_spawner.service.change_feed import ChangeFeed
 from dra_spawner.service.figures.chart_parts import ChartParts
 from dra_spawner.service.figures.device_use import DeviceUse
@@ -85,6 +87,8 @@ class ServiceContext:
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     budgets: ReadBudgets = field(default_factory=ReadBudgets)
     launch_steps: LaunchSteps = field(default_factory=LaunchSteps)
+    class_rates: ClassRates = field(default_factory=ClassRates)
+    class_limits: ClassLimitsByPerson = field(default_factory=lambda: ClassLimitsByPerson({}))
     settings_problems: tuple[str, ...] = ()
     """Unknown settings and unsupported versions, as sentences."""
     startup_problem: str = ""

@@ -24,6 +24,8 @@ class WebSettings:
         Path of all addresses, with a slash at both ends.
     hub_auth
         The hub's OAuth client; None without a hub: then every protected address answers 503.
+    ask_scopes, announce_scopes
+        Any of the first scopes grants asking for a class, any of the second announcing one.
     read_scopes, operate_scopes, admin_scopes
         Any of the first scopes grants reading, any of the second also operating, any of the third all.
     metrics_scopes
@@ -36,6 +38,8 @@ class WebSettings:
 
     prefix: str
     hub_auth: HubOAuth | None = None
+    ask_scopes: frozenset[str] = frozenset({f"access:services!service={names.HUB_SERVICE}"})
+    announce_scopes: frozenset[str] = frozenset({names.ANNOUNCE_SCOPE})
     read_scopes: frozenset[str] = frozenset({names.READ_SCOPE})
     operate_scopes: frozenset[str] = frozenset({names.OPERATE_SCOPE})
     admin_scopes: frozenset[str] = frozenset({names.ADMIN_SCOPE})

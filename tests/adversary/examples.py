@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.placeholders.planner.targets.class_records import (
+    ClassOutcome,
+    ClassRecords,
+    ClassRequest,
+    EntryOwner,
+    RaisedMax,
+    class_records_text,
+)
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from tests.adversary import workloads
 from tests.adversary.example_parts import NODE_SELECTOR, STAMP, TAINT, TOLERATION, Json, example_object, terminating
@@ -197,6 +206,16 @@ def templates() -> list[Json]:
     return made
 
 
+def _class_records(written: Json) -> ClassRecords:
+    at = datetime.fromisoformat(STAMP)
+    return ClassRecords(
+        {"a": EntryOwner("user ada", at, "physics")},
+        {"b": ClassRequest(written, "user ben", at, "g", "user root", at, "No.")},
+        {"a": RaisedMax("gpu", 60, at, "user root")},
+        {"k": ClassOutcome(at, "No.", True, at, at, True, 60, at, 58, 9.0)},
+    )
+
+
 def config_maps() -> list[Json]:
     """Published shapes of the hub, VLANs of users, and settings of administrators."""
     setting = {"kind": "placeholders", "name": "gpu", "by": "user ada", "at": STAMP, "until": STAMP, "reason": "r"}
@@ -208,6 +227,7 @@ def config_maps() -> list[Json]:
         "orders.json": json.dumps([order]),
         "calendar-entries.json": json.dumps({"a": entry}),
         "audit.json": json.dumps([audited]),
+        "classes.json": class_records_text(_class_records(entry)),
     }
     holder = {"owner": "user:ada", "server": "hub/ada", "start": "nonce", "until": STAMP, "note": "n"}
     vlans = {"name": names.VLANS_CONFIG_MAP, "namespace": NAMESPACE, "resourceVersion": "1"}

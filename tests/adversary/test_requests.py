@@ -32,6 +32,7 @@ CALLERS: Final = {
     "other": "other user",
     "prometheus": "prometheus",
     "hub": "hub",
+    "teacher": "teacher",
     "reader": "reader",
     "operator": "operator",
     "manager": "admin",
@@ -51,6 +52,10 @@ DONE: Final = {
     ("POST", "api/placements"): 404,
     ("POST", "api/placeholders/resume"): 404,
     ("GET", "api/calendar-entries/{id}"): 404,
+    ("GET", "api/classes/{id}"): 404,
+    ("GET", "api/class-requests/{id}"): 404,
+    ("GET", "classes.ics"): 404,
+    **{("DELETE", f"api/{each}"): 409 for each in ("classes/{id}", "classes/{id}/max", "class-requests/{id}")},
     ("DELETE", "api/calendar-entries/{id}"): 409,
     ("DELETE", "api/placeholders/{name}"): 404,
     ("DELETE", "api/placeholders/{name}/reservation"): 404,
@@ -136,6 +141,7 @@ async def all_callers(service: Service) -> Callers:
     for caller, user in (
         ("user", "user"),
         ("other", "other"),
+        ("teacher", "teacher"),
         ("reader", "watcher"),
         ("operator", "operator"),
         ("manager", "manager"),
@@ -248,7 +254,8 @@ async def check_other_sites(callers: Callers) -> None:
             )
             for each in xsrf
         ]
-        expected = 401 if address == "api/placements" else 403
+        # Everybody may ask for a class, if the request makes sense.
+        expected = {"api/placements": 401, "api/class-requests": 400}.get(address, 403)
         assert expected in [each.status for each in answers], [each.raw for each in answers]
         assert {each.status for each in answers} <= {401, expected}
     await check_actions(callers)

@@ -29,7 +29,7 @@ c.JupyterHub.services.append({{"name": "prometheus", "api_token": "{token}promet
 c.JupyterHub.load_roles.append({{"name": "prometheus", "services": ["prometheus"], "scopes": ["read:metrics"]}})
 c.Authenticator.admin_users = {{"admin"}}
 c.JupyterHub.load_groups = {{"gpu-watchers": {{"users": ["watcher"]}}, "gpu-operators": {{"users": ["operator"]}},
-                              "gpu-admins": {{"users": ["manager"]}}}}
+                              "gpu-admins": {{"users": ["manager"]}}, "gpu-teachers": {{"users": ["teacher"]}}}}
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 """
 TOKEN = "0" * 32
@@ -106,7 +106,7 @@ async def hub_with_service(
     async with HubProcess(
         cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more + hub_settings
     ) as hub:
-        for user in ("admin", "watcher", "operator", "manager", "user", "other"):
+        for user in ("admin", "watcher", "operator", "manager", "teacher", "user", "other"):
             await hub.add_user(user)
         yield Service(hub, url)
 

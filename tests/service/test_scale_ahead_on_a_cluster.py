@@ -287,13 +287,14 @@ async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnde
         assert (await ask("POST", "calendar-entries", {**soon, "users": "20 of cpu"}))[0] == 201
         _, answer = await ask("GET", "calendar-entries")
         ((name, written),) = [(each.pop("id"), each) for each in answer["items"]]
-        assert written == {**soon, "users": "20 of cpu"}
+        added = {key: written[key] for key in ("by", "at")}
+        assert (written, added["by"]) == ({**soon, **added, "users": "20 of cpu"}, "user ada")
         path = f"calendar-entries/{name}"
         assert await ask("GET", path) == (200, {"id": name, **written})
         tag = tags[-1]
         assert (await ask("PUT", path, soon, '"other"'))[0] == 412
         assert (await ask("PUT", path, {"users": "25 of cpu"}, tag))[0] == 400
-        assert await ask("PUT", path, soon, tag) == (200, {"id": name, **soon})
+        assert await ask("PUT", path, soon, tag) == (200, {"id": name, **soon, **added}), "who added it stays"
         assert (await ask("PUT", "calendar-entries/other", soon))[0] == 404
         assert (await ask("DELETE", path, match=tag))[0] == 412, "it is another version now"
         await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))

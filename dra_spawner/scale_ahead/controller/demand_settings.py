@@ -28,6 +28,8 @@ _MAX_ENTRIES: Final = 1000
 _HIT_RATES: Final = (0.5, 0.9999)
 _COSTS: Final = (0.000_001, 1_000_000)
 _TIME: Final = 'a local time like "2026-11-24 17:00"'
+#: In other years a change of the zone may leave the calendar.
+_YEARS: Final = (1970, 2999)
 _AN_ENTRY: Final = '{"users": "350 of gpu-slice", "begins": "2026-11-24 17:00"}'
 
 
@@ -221,4 +223,6 @@ def _local_time(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None:
         raise ValueError("the time zone has a setting of its own")
+    if not _YEARS[0] <= moment.year <= _YEARS[1]:
+        raise ValueError("times beyond the calendar cannot be compared")
     return moment

@@ -7,9 +7,9 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -40,11 +40,19 @@ class TooManyEntries(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AddedEntry:
-    """An entry, and the JSON that it was read from."""
+    """An entry, and the JSON that it was read from.
+
+    Attributes
+    ----------
+    by, at
+        Who added it, and when; empty and None for one of an earlier version.
+    """
 
     id: str
     written: JsonObject
     entry: CalendarEntry
+    by: str = ""
+    at: datetime | None = None
 
 
 class AddedEntries:
@@ -71,7 +79,7 @@ class AddedEntries:
         self._controller = controller
         self._database = database
         self._has_history = has_history
-        self._read_last: tuple[Mapping[str, JsonObject], tuple[AddedEntry, ...]] = {}, ()
+        self._read_last: tuple[Overrides | None, tuple[AddedEntry, ...]] = None, ()
         self._leads = self._is_moved = False
         self._log_once = LogOnce(log, "Calendar entries cannot be read: error=%s")
         self._ask = BlockingCalls("calendar entries", answer_seconds)
@@ -80,9 +88,10 @@ class AddedEntries:
     @property
     def items(self) -> tuple[AddedEntry, ...]:
         """All entries, sorted by their first begin."""
-        stored = self._controller.overrides.present.entries
-        if self._read_last[0] is not stored:
-            self._read_last = stored, self._read_all(stored)
+        present = self._controller.overrides.present
+        last = self._read_last[0]
+        if last is None or last.entries is not present.entries or last.classes.owners is not present.classes.owners:
+            self._read_last = present, self._read_all(present)
         return self._read_last[1]
 
     def begin(self) -> None:
@@ -163,7 +172,7 @@ class AddedEntries:
         await self._controller.overrides.change(change)
 
     async def _set(self, name: str, written: object, by: str, check: Callable[[AddedEntry | None], None]) -> AddedEntry:
-        entry = self.read(written)
+        self.read(written)
         assert isinstance(written, dict)  # or it was refused
 
         def change(present: Overrides) -> Overrides:
@@ -173,8 +182,9 @@ class AddedEntries:
                 raise TooManyEntries
             return changed
 
-        await self._controller.overrides.change(change)
-        return AddedEntry(name, written, entry)
+        found = self._find(await self._controller.overrides.change(change), name)
+        assert found is not None  # it was just written
+        return found
 
     def read(self, written: object) -> CalendarEntry:
         """The entry as the calendars use it.
@@ -186,13 +196,15 @@ class AddedEntries:
         return read_calendar_entry(written, self._controller.scale_ahead.settings.options.settings.zone, "entry")
 
     def _find(self, settings: Overrides, name: str) -> AddedEntry | None:
-        return next((each for each in self._read_all(settings.entries) if each.id == name), None)
+        return next((each for each in self._read_all(settings) if each.id == name), None)
 
-    def _read_all(self, stored: Mapping[str, Any]) -> tuple[AddedEntry, ...]:
-        found = []
-        for name, written in stored.items():
+    def _read_all(self, settings: Overrides) -> tuple[AddedEntry, ...]:
+        found, owners = [], settings.classes.owners
+        for name, written in settings.entries.items():
+            owner = owners.get(name)
+            by, at = (owner.by, owner.at) if owner is not None else ("", None)
             try:
-                found.append(AddedEntry(name, written, self.read(written)))
+                found.append(AddedEntry(name, written, self.read(written), by, at))
             except ValueError as error:
                 log.warning("An added calendar entry is invalid, and ignored: id=%s problem=%s", name, error)
         return tuple(sorted(found, key=lambda each: (each.entry.begins, each.id)))

@@ -20,6 +20,10 @@ from dra_spawner.scale_ahead.controller.policy_webhooks import PolicyWebhooks
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.minutes import minute_of
 from dra_spawner.service.ahead.added_entries import AddedEntries
+from dra_spawner.service.ahead.announced_classes import AnnouncedClasses
+from dra_spawner.service.ahead.class_figures import ClassFigures
+from dra_spawner.service.ahead.class_messages import ClassMessages, MessageTarget
+from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.hub_spawns import HubSpawns
 from dra_spawner.service.ahead.placeholder_samples import PlaceholderSamples, sample_groups
 from dra_spawner.service.ahead.rehearsals import Rehearsals
@@ -53,6 +57,8 @@ class ScaleAheadRunner:
         Rehearses calendar entries.
     spawns
         Servers that the hub is starting; None without a hub.
+    messages
+        Where it is told that the verdict of a class turned to No.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class ScaleAheadRunner:
         history: HistoryRecording,
         rehearsals: Rehearsals,
         spawns: HubSpawns | None = None,
+        messages: MessageTarget | None = None,
     ) -> None:
         self._controller = controller
         self._history = history
@@ -72,6 +79,10 @@ class ScaleAheadRunner:
         self._may_store = False
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
+        self.classes = AnnouncedClasses(controller, self.added)
+        self.class_rehearsals = ClassRehearsals(controller, rehearsals, self.added)
+        self.class_figures = ClassFigures(controller, self.rehearsed, self.class_rehearsals)
+        self._messages = ClassMessages(controller, messages or MessageTarget(), self.classes.owner_of_time)
         self.samples = PlaceholderSamples()
         ahead = controller.scale_ahead
         self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
@@ -86,7 +97,8 @@ class ScaleAheadRunner:
         unknown = unknown_choices(policies, shapes) if shapes else ()
         spawns = self._spawns.problems() if self._spawns is not None else ()
         policy = (f"Scale-ahead: {each}." for each in unknown)
-        return (*policy, *self.rehearsed.problems(), *self._webhooks.problems(), *spawns, *self._tasks.problems())
+        asked = (*self._webhooks.problems(), *self._messages.problems())
+        return (*policy, *self.rehearsed.problems(), *asked, *spawns, *self._tasks.problems())
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
@@ -97,6 +109,7 @@ class ScaleAheadRunner:
         ahead = self._controller.scale_ahead
         ahead.begin(self._controller.now())
         self.added.begin()
+        self.class_figures.begin()
         self._has_learned = self._may_store = False
         try:
             async with self._tasks as tasks:
@@ -104,6 +117,9 @@ class ScaleAheadRunner:
                 self._begin("calendars", lambda: ahead.calendars.run(self._controller.now))
                 self._begin("webhooks", self._webhooks.run)
                 self._begin("rehearsals of calendar entries", self.rehearsed.run)
+                self._begin("rehearsals of classes", self.class_rehearsals.run)
+                self._begin("figures of classes", self.class_figures.run)
+                self._begin("messages about classes", self._messages.run)
                 if self._spawns is not None:
                     self._begin("pending spawns", self._spawns.run)
                 yield
@@ -111,6 +127,8 @@ class ScaleAheadRunner:
             ahead.end()
             self.added.end()
             self.rehearsed.forget()
+            self.class_rehearsals.forget()
+            self.class_figures.end()
 
     def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Begin a task that needs the cluster."""

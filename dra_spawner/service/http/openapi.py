@@ -18,6 +18,8 @@ _PROBLEM_TYPE: Final = "application/problem+json"
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"login": []}]
 _LEVELS: Final = {
     Access.METRICS: "readers, and programs with `read:metrics`",
+    Access.ASK: "everybody who may open the service",
+    Access.ANNOUNCE: "people who announce classes, operators and administrators",
     Access.READ: "readers, operators and administrators",
     Access.OPERATE: "operators and administrators",
     Access.ADMIN: "administrators",

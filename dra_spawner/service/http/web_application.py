@@ -27,6 +27,9 @@ from dra_spawner.service.http.api.placement_handler import PlacementsHandler
 from dra_spawner.service.http.api.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.api.resume_handler import ResumeHandler
 from dra_spawner.service.http.api.what_if_handler import WhatIfHandler
+from dra_spawner.service.http.classes import class_handlers, request_handlers
+from dra_spawner.service.http.classes.class_feed import ClassFeedHandler
+from dra_spawner.service.http.classes.classes_page import ClassesPage
 from dra_spawner.service.http.openapi_handler import OpenApiHandler
 from dra_spawner.service.http.pages import override_pages
 from dra_spawner.service.http.pages.nodes_page import NodesPage
@@ -51,6 +54,14 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/decisions", handlers.DecisionsHandler),
     ("api/calendar-entries", CalendarEntriesHandler),
     ("api/calendar-entries/{id}", CalendarEntryHandler),
+    ("api/classes", class_handlers.ClassesHandler),
+    ("api/classes/{id}", class_handlers.ClassHandler),
+    ("api/classes/{id}/max", class_handlers.ClassMaxHandler),
+    ("api/class-rehearsals", class_handlers.ClassRehearsalsHandler),
+    ("api/class-requests", request_handlers.ClassRequestsHandler),
+    ("api/class-requests/{id}", request_handlers.ClassRequestHandler),
+    ("api/class-requests/{id}/approval", request_handlers.ApprovalHandler),
+    ("api/class-requests/{id}/refusal", request_handlers.RefusalHandler),
     ("api/forecasts", ForecastsHandler),
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placeholders/resume", ResumeHandler),
@@ -79,6 +90,8 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/timeline", TimelineHandler),
     ("timeline", TimelinePage),
     ("calendar", override_pages.CalendarPage),
+    ("classes", ClassesPage),
+    ("classes.ics", ClassFeedHandler),
     ("what-if", override_pages.WhatIfPage),
     ("decisions", override_pages.DecisionsPage),
     ("audit", override_pages.AuditPage),

@@ -155,7 +155,7 @@ hub:
       display: true
       oauth_no_confirm: true
       oauth_client_allowed_scopes:
-        ["custom:dra-spawner:read", "custom:dra-spawner:operate", "custom:dra-spawner:admin", admin-ui, "delete:servers"]
+        ["custom:dra-spawner:announce", "custom:dra-spawner:read", "custom:dra-spawner:operate", "custom:dra-spawner:admin", admin-ui, "delete:servers"]
     {{- if .Values.serviceMonitor.enabled }}
     {{ .Values.serviceMonitor.hubServiceName }}: {}
     {{- end }}
@@ -174,11 +174,13 @@ hub:
     {{- end }}
     JupyterHub:
       custom_scopes:
+        "custom:dra-spawner:announce":
+          description: Announce classes, so that servers are prepared for them
         "custom:dra-spawner:read":
           description: See who uses which device, and what was decided about them
         "custom:dra-spawner:operate":
           description: Override what placeholders and nodes do, for a time
-          subscopes: ["custom:dra-spawner:read"]
+          subscopes: ["custom:dra-spawner:read", "custom:dra-spawner:announce"]
         "custom:dra-spawner:admin":
           description: Change everything that the dra-spawner service can change
           subscopes: ["custom:dra-spawner:operate"]

@@ -11,42 +11,41 @@ from dra_spawner.service.http.requests.endpoints import METHODS, Access, Endpoin
 __all__ = ["ALLOWED", "CALLERS", "caller_table", "refusal"]
 
 ALLOWED: Final = "yes"
-_LEVEL: Final[Mapping[str, int]] = {
-    "nobody": 0,
-    "expired token": 0,
-    "user": 1,
-    "other user": 1,
-    "prometheus": 1,
-    "hub": 1,
-    "reader": 2,
-    "operator": 3,
-    "admin": 4,
-}
-CALLERS: Final = tuple(_LEVEL)
-"""A caller without a token, with one that is not valid (any more), a user without a role who asks about their own
-server, one who asks about the server of another, a program with `read:metrics`, the hub with the service's own token,
-and callers with each of the three scopes."""
-_NEEDED: Final[Mapping[Access, int]] = {
-    Access.EVERYBODY: 0,
-    Access.METRICS: 2,
-    Access.READ: 2,
-    Access.OPERATE: 3,
-    Access.ADMIN: 4,
+CALLERS: Final = (
+    "nobody",
+    "expired token",
+    "user",
+    "other user",
+    "prometheus",
+    "hub",
+    "teacher",
+    "reader",
+    "operator",
+    "admin",
+)
+"""A caller without a token, with one that is not valid (any more), a user without a role of ours who asks about their
+own server, one who asks about the server of another, a program with `read:metrics`, the hub with the service's own
+token, and callers with each of the four scopes."""
+_READERS: Final = ("reader", "operator", "admin")
+_MAY: Final[Mapping[Access, tuple[str, ...]]] = {
+    Access.EVERYBODY: CALLERS,
+    Access.METRICS: ("prometheus", *_READERS),
+    Access.ASK: ("user", "other user", "teacher", *_READERS),
+    Access.ANNOUNCE: ("teacher", "operator", "admin"),
+    Access.READ: _READERS,
+    Access.OPERATE: ("operator", "admin"),
+    Access.ADMIN: ("admin",),
 }
 
 
 def refusal(endpoint: Endpoint, caller: str) -> int | None:
     """The status with which one of `CALLERS` is refused; None if it is not."""
-    level, needed = _LEVEL[caller], _NEEDED[endpoint.access]
-    if (
-        level >= needed
-        or (caller == "hub" and endpoint.hub)
-        or (caller == "prometheus" and endpoint.access is Access.METRICS)
-    ):
+    if caller in _MAY[endpoint.access] or (caller == "hub" and endpoint.hub):
         return None
-    if caller == "nobody" and endpoint.is_page:
+    is_led = bool(endpoint.leads_to) and caller in _MAY[Access.ASK]
+    if is_led or (caller == "nobody" and endpoint.is_page):
         return 302
-    return 403 if level else 401
+    return 401 if caller in ("nobody", "expired token") else 403
 
 
 def caller_table(addresses: Iterable[Address]) -> str:

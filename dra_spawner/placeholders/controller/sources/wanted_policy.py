@@ -84,7 +84,8 @@ class WantedPolicies:
             return WantedPolicy(replace(base, shapes={}, replicas={}), names=_names(published, {}))
         if not sources.is_usable:
             return WantedPolicy(replace(base, shapes={}, replicas={}, is_complete=False))
-        replicas = {**self._settings.replicas, **sources.overrides.replicas}
+        overrides = sources.overrides
+        replicas = overrides.classes.applied_to({**self._settings.replicas, **overrides.replicas})
         policy, problems = policy_with(base, published, replicas)
         by_choice = {
             choice: each

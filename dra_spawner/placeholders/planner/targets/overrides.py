@@ -17,6 +17,13 @@ from typing import Any, Final, TypeAlias
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.class_records import (
+    MAX_REQUESTS,
+    ClassRecords,
+    EntryOwner,
+    class_records_text,
+    read_class_records,
+)
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, DeletionOrder, Policy, ReplicaRange
 from dra_spawner.simulator.model.claims import ObjectKey
 
@@ -49,11 +56,13 @@ _MAX_AUDITED: Final = 500
 _SETTINGS_KEY: Final = "settings.json"
 _ORDERS_KEY: Final = "orders.json"
 _ENTRIES_KEY: Final = "calendar-entries.json"
+_CLASSES_KEY: Final = "classes.json"
 _AUDIT_KEY: Final = "audit.json"
 _LONGEST: Final = 1_000
 #: Limits of the stored text: a ConfigMap holds 1 MiB.
 _MAX_ENTRIES_TEXT: Final = 250_000
-_MAX_AUDIT_TEXT: Final = 400_000
+_MAX_AUDIT_TEXT: Final = 350_000
+_MAX_CLASSES_TEXT: Final = 250_000
 
 
 class OverrideKind(StrEnum):
@@ -182,19 +191,24 @@ class Overrides:
     ----------
     entries
         Calendar entries by id, as they were written; not checked.
+    classes
+        Who announced them, and requests for more.
     """
 
     settings: Mapping[OverrideKey, Override] = field(default_factory=dict)
     audit: tuple[AuditEntry, ...] = ()
     orders: tuple[StoredOrder, ...] = ()
     entries: Mapping[str, JsonObject] = field(default_factory=dict)
+    classes: ClassRecords = field(default_factory=ClassRecords)
 
     def active(self, now: datetime) -> Overrides:
         """The same without settings and orders that have ended; the same object if none has."""
+        classes = self.classes.active(now)
         if not (any(each.is_over(now) for each in self.settings.values()) or any(e.is_over(now) for e in self.orders)):
-            return self
+            return self if classes is self.classes else replace(self, classes=classes)
         return replace(
             self,
+            classes=classes,
             settings={key: each for key, each in self.settings.items() if not each.is_over(now)},
             orders=tuple(each for each in self.orders if not each.is_over(now)),
         )
@@ -230,9 +244,10 @@ class Overrides:
         """The same without orders that are done."""
         return replace(self, orders=tuple(each for each in self.orders if each not in done))
 
-    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime) -> Overrides:
+    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime, group: str = "") -> Overrides:
         """The same with a calendar entry, in place of an earlier one with this id."""
-        return replace(self, entries={**self.entries, name: written}).audited(
+        classes = self.classes.with_entry(name, EntryOwner(by, at, group))
+        return replace(self, entries={**self.entries, name: written}, classes=classes).audited(
             _about_entry(at, by, "set", name, written)
         )
 
@@ -240,12 +255,18 @@ class Overrides:
         """The same without a calendar entry."""
         rest = {each: written for each, written in self.entries.items() if each != name}
         written = self.entries.get(name, {})
-        return replace(self, entries=rest).audited(_about_entry(at, by, "deleted", name, written))
+        found = replace(self, entries=rest, classes=self.classes.without_entry(name))
+        return found.audited(_about_entry(at, by, "deleted", name, written))
 
     @property
     def fits_storage(self) -> bool:
-        """Whether the calendar entries are few and short enough to be stored."""
-        return len(self.entries) <= MAX_ENTRIES and len(json.dumps(self.entries)) <= _MAX_ENTRIES_TEXT
+        """Whether calendar entries and requests are few and short enough to be stored."""
+        return (
+            len(self.entries) <= MAX_ENTRIES
+            and len(self.classes.requests) <= MAX_REQUESTS
+            and len(json.dumps(self.entries)) <= _MAX_ENTRIES_TEXT
+            and len(class_records_text(self.classes)) <= _MAX_CLASSES_TEXT
+        )
 
     def audited(self, entry: AuditEntry) -> Overrides:
         """The same with one more entry in the audit trail."""
@@ -258,7 +279,7 @@ class Overrides:
 
     @property
     def replicas(self) -> dict[str, ReplicaRange]:
-        """Targets by name of the choice."""
+        """Targets by name of the choice, without consents to a larger ``max``."""
         found = self.of_kind(OverrideKind.PLACEHOLDERS)
         return {name: each.replicas for name, each in found.items() if each.replicas is not None}
 
@@ -298,6 +319,7 @@ def overrides_data(settings: Overrides) -> dict[str, str]:
         _SETTINGS_KEY: json.dumps([_setting_json(each) for _, each in sorted(settings.settings.items())], indent=1),
         _ORDERS_KEY: json.dumps([_order_json(each) for each in settings.orders]),
         _ENTRIES_KEY: json.dumps(settings.entries),
+        _CLASSES_KEY: class_records_text(settings.classes),
         _AUDIT_KEY: _newest(map(json.dumps, audit)),
     }
 
@@ -314,6 +336,7 @@ def read_overrides(obj: JsonObject | None) -> Overrides:
         tuple(audit[-_MAX_AUDITED:]),
         tuple(orders[:MAX_ORDERS]),
         _read_entries(data.get(_ENTRIES_KEY)),
+        read_class_records(data.get(_CLASSES_KEY)),
     )
 
 

@@ -124,4 +124,4 @@ class CalendarEntryHandler(_EntriesHandler):
 
 def entry_json(added: AddedEntry) -> dict[str, Any]:
     """An added entry as JSON."""
-    return {"id": added.id, **added.written}
+    return {"id": added.id, "by": added.by, "at": added.at.isoformat() if added.at else None, **added.written}

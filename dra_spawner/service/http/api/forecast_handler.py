@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead import GroupForecast
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
-from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
@@ -52,15 +52,20 @@ def forecasts_json(controller: ScaleAheadController) -> list[dict[str, Any]]:
 
 
 def expected_json(controller: ScaleAheadController, runner: ScaleAheadRunner | None) -> list[dict[str, Any]]:
-    """Calendar entries that have not ended and begin within a week, with their rehearsals."""
+    """Calendar entries that have not ended and begin within a week, with their last rehearsals."""
     now = controller.now()
-    rehearsed = runner.rehearsed.results if runner is not None else {}
     found = controller.scale_ahead.calendars.occurrences(now, _AHEAD)
     with_placeholders = {choice: None for group in controller.groups() for choice in group.choices}
     return [
-        _occurrence_json(
-            each, rehearsed.get(each), _unusable(each, controller, with_placeholders), _not_prepared(each, controller)
-        )
+        {
+            **_occurrence_json(
+                each,
+                runner.class_figures.outcome_of(each) if runner is not None else None,
+                _unusable(each, controller, with_placeholders),
+                _not_prepared(each, controller),
+            ),
+            "added_by": runner.classes.owner_of_time(each) if runner is not None else "",
+        }
         for each in found
         if each.ends > now
     ]
@@ -119,8 +124,12 @@ def _not_prepared(occurrence: Occurrence, controller: ScaleAheadController) -> s
 
 
 def _occurrence_json(
-    occurrence: Occurrence, rehearsal: Rehearsal | None, unusable: str | None, not_prepared: str | None
+    occurrence: Occurrence, outcome: ClassOutcome | None, unusable: str | None, not_prepared: str | None
 ) -> dict[str, Any]:
+    rehearsal = None
+    if outcome is not None and outcome.rehearsed_at is not None:
+        at = outcome.rehearsed_at.isoformat()
+        rehearsal = {"is_possible": outcome.is_possible, "verdict": outcome.verdict, "at": at}
     return {
         "name": occurrence.name,
         "profile": occurrence.profile,
@@ -133,5 +142,5 @@ def _occurrence_json(
         "source": occurrence.source,
         "unusable_because": unusable,
         "not_prepared_because": not_prepared,
-        "rehearsal": {"is_possible": rehearsal.is_possible, "verdict": rehearsal.verdict} if rehearsal else None,
+        "rehearsal": rehearsal,
     }

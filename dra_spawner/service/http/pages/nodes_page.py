@@ -64,7 +64,7 @@ _KINDS = {
 class NodesPage(PageHandler):
     """``GET`` of the prefix: the page."""
 
-    @endpoint("The page.", Access.READ, media_type=HTML, is_page=True)
+    @endpoint("The page.", Access.READ, media_type=HTML, is_page=True, leads_to="classes")
     async def get(self) -> None:
         watch = self.context.watch
         # With scripts, the nodes come from the API.

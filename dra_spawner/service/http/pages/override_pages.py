@@ -21,7 +21,17 @@ from dra_spawner.service.http.api.handlers import decision_json, wait_estimates_
 from dra_spawner.service.http.api.override_handlers import audit_json
 from dra_spawner.service.http.api.placeholder_handlers import profiles_json, safeguard_json
 from dra_spawner.service.http.pages.choice_rows import DEMAND_MEANINGS, bar_of, choice_rows, set_by_people
-from dra_spawner.service.http.pages.page_text import begins, begins_in, moment, part_of_path, span, unrehearsed
+from dra_spawner.service.http.pages.page_text import (
+    begins,
+    begins_in,
+    clock,
+    local_begin,
+    moment,
+    part_of_path,
+    person,
+    span,
+    unrehearsed,
+)
 from dra_spawner.service.http.requests.authentication import PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, Query, endpoint
 from dra_spawner.service.http.schemas.schema_parts import integer, text
@@ -99,7 +109,8 @@ class CalendarPage(OverridePage):
         controller, runner = self.context.controller, self.context.scale_ahead
         leads = self.context.role is Role.LEADER and runner is not None
         expected = expected_json(controller, runner) if controller is not None else []
-        added = [entry_json(each) for each in runner.added.items] if leads and runner is not None else []
+        items = runner.added.items if leads and runner is not None else ()
+        added = [{**entry_json(each), "first": local_begin(each.entry)} for each in items]
         await self.render(
             "calendar_page.html",
             expected=expected[:_ENTRIES_SHOWN],
@@ -107,6 +118,9 @@ class CalendarPage(OverridePage):
             added=added,
             choices=[group.name for group in controller.groups()] if controller is not None else [],
             begins=begins,
+            clock=clock,
+            person=person,
+            first_begin=lambda entry: begins(entry["first"]),
             begins_in=lambda entry: begins_in(entry, self.now),
             unrehearsed=lambda entry: unrehearsed(entry, self.now),
         )

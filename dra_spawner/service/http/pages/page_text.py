@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-__all__ = ["begins", "begins_in", "moment", "part_of_path", "span", "unrehearsed"]
+from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
+
+__all__ = ["begins", "begins_in", "clock", "local_begin", "moment", "part_of_path", "person", "span", "unrehearsed"]
 
 
 def part_of_path(name: str) -> str:
@@ -31,6 +33,24 @@ def moment(iso: str) -> str:
 def begins(entry: Mapping[str, Any]) -> str:
     """The begin of a calendar entry, in its own time zone."""
     return f"{datetime.fromisoformat(entry['begins']):%a %Y-%m-%d %H:%M} {entry['zone']}"
+
+
+def local_begin(entry: CalendarEntry) -> dict[str, Any]:
+    """The first begin of an added entry, for `begins`."""
+    first = entry.begins.replace(tzinfo=entry.zone)
+    return {"begins": first.isoformat(), "zone": first.tzname()}
+
+
+def clock(iso: str, entry: Mapping[str, Any]) -> str:
+    """A time in the zone of a calendar entry, with the day if it is another one than that of its begin."""
+    begin = datetime.fromisoformat(entry["begins"])
+    at = datetime.fromisoformat(iso).astimezone(begin.tzinfo)
+    return f"{at:%H:%M}" if at.date() == begin.date() else f"{at:%a %Y-%m-%d %H:%M} {entry['zone']}"
+
+
+def person(by: str) -> str:
+    """The name of a person; a program stays what it is."""
+    return by.removeprefix("user ") or "an earlier version"
 
 
 def begins_in(entry: Mapping[str, Any], now: datetime) -> str:

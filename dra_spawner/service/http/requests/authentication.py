@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler, HubOAuthenticated
-from tornado.web import HTTPError
+from tornado.web import Finish, HTTPError
 
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.requests.endpoints import HTML, Access, Endpoint, endpoint, endpoints_of
@@ -111,7 +111,8 @@ class SecureHandler(GuardedHandler):
 
     def get_template_namespace(self) -> dict[str, Any]:
         """Names that each template knows: also `frame`, for the page's layout."""
-        addresses = {address for address, _ in self.settings.get("addresses", ())}
+        pages = {address: endpoints_of(handler).get("GET") for address, handler in self.settings.get("addresses", ())}
+        addresses = {address: each.access for address, each in pages.items() if each is not None}
         age = self.context.feed.data_age()
         frame = PageFrame(self.web, addresses, self.request.path, getattr(self, "hub_user", None))
         return {
@@ -152,12 +153,13 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
         self.current_user = user
         if user is None:
             self.reject_unauthenticated()
-        elif not self.hub_auth.check_scopes(set(accepted), user):
+            return
+        if not self.hub_auth.check_scopes(set(accepted), user):
+            self.reject_unauthorized(user)
             caller = f"{user.get('kind', 'user')} {user['name']}"
             needed = ", ".join(sorted(accepted))
             raise HTTPError(403, f"{caller} has none of the scopes that this address needs: {needed}.")
-        else:
-            self.hub_user = user
+        self.hub_user = user
 
     async def _ask_hub(self) -> dict[str, Any] | None:
         """Model of the caller; None if the hub does not know the caller."""
@@ -174,6 +176,9 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
     def get_current_user(self) -> None:
         """None; `prepare` sets the user. The parent's method would ask the hub, and block."""
         return
+
+    def reject_unauthorized(self, user: Mapping[str, Any]) -> None:
+        """Answer a caller without the needed scopes otherwise than with 403, or do nothing."""
 
     def reject_unauthenticated(self) -> None:
         """Answer a caller that the hub does not know."""
@@ -244,6 +249,15 @@ class PageHandler(_HubHandler):
             "observing_because": controller.policy.observing_because if controller is not None else "",
         }
         return {**super().get_template_namespace(), **mode}
+
+    def reject_unauthorized(self, user: Mapping[str, Any]) -> None:
+        """Lead people to the page that they may open, if this one names it."""
+        declared = self.declared
+        if declared is not None and declared.leads_to:
+            needed = scopes_of(Access.ASK, self.web)
+            if self.hub_auth.check_scopes(set(needed), user):
+                self.redirect(self.web.url(declared.leads_to))
+                raise Finish
 
     def render_string(self, template_name: str, **kwargs: Any) -> bytes:
         """The page; a character that hides or turns round texts of drivers and users becomes U+FFFD."""

@@ -36,11 +36,15 @@ MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 
 class Access(StrEnum):
-    """Who may use an endpoint. Each level from `READ` on includes the levels before it."""
+    """Who may use an endpoint. Each level from `READ` on includes the levels before it; operators may announce."""
 
     EVERYBODY = "everybody"
     #: Readers, and the scopes of the setting `metrics_scopes`.
     METRICS = "metrics"
+    #: Everybody who may open the service: asking for a class, and what came of the own requests.
+    ASK = "ask"
+    #: Announcing classes, within limits.
+    ANNOUNCE = "announce"
     READ = "read"
     OPERATE = "operate"
     ADMIN = "admin"
@@ -84,6 +88,8 @@ class Endpoint:
         Whether a login cookie is accepted; where something changes, only with JupyterHub's XSRF token.
     is_page
         Whether callers who are not logged in are redirected to the hub's login.
+    leads_to
+        Address of the page to which people are led who may open that one, and not this one; empty for none.
     unready
         Whether the same answer is given with status 503 while the replica is not ready.
     precondition
@@ -101,6 +107,7 @@ class Endpoint:
     hub: bool = False
     cookie: bool = True
     is_page: bool = False
+    leads_to: str = ""
     unready: bool = False
     precondition: bool = False
 

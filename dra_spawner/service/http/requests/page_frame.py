@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from jupyterhub.services.auth import check_scopes
 from dra_spawner.service.http.requests.endpoints import Access
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["OLD_SECONDS", "PAGES", "PageFrame", "PageLink", "data_are", "scopes_of"]
+__all__ = ["OLD_SECONDS", "PAGES", "PageFrame", "PageLink", "data_are", "may", "scopes_of"]
 
 #: Age of the data about the cluster from which a page names it: watches begin anew each 10 s. As in live.js.
 OLD_SECONDS: Final = 15.0
@@ -23,6 +23,7 @@ PAGES: Final[Mapping[str, str]] = {
     "placeholders": "Placeholders",
     "timeline": "Timeline",
     "calendar": "Calendar",
+    "classes": "Classes",
     "what-if": "What if",
     "decisions": "Decisions",
     "audit": "Audit",
@@ -30,9 +31,6 @@ PAGES: Final[Mapping[str, str]] = {
     "use": "Use",
     "doctor": "What to fix",
 }
-
-#: Pages whose links others do not see.
-_FOR_ADMINISTRATORS: Final = frozenset({"use"})
 
 
 def scopes_of(access: Access, web: WebSettings) -> frozenset[str]:
@@ -42,6 +40,10 @@ def scopes_of(access: Access, web: WebSettings) -> frozenset[str]:
             return frozenset()
         case Access.METRICS:
             return scopes_of(Access.READ, web) | web.metrics_scopes if web.authenticate_metrics else frozenset()
+        case Access.ASK:
+            return web.ask_scopes | scopes_of(Access.ANNOUNCE, web) | scopes_of(Access.READ, web)
+        case Access.ANNOUNCE:
+            return web.announce_scopes | scopes_of(Access.OPERATE, web)
         case Access.READ:
             return web.read_scopes | scopes_of(Access.OPERATE, web)
         case Access.OPERATE:
@@ -63,6 +65,12 @@ def data_are(age: float) -> str:
     return f"Figures are {age:.0f} s old" if age < 120 else f"Figures are {age // 60:.0f} min old"
 
 
+def may(access: Access, web: WebSettings, reader: Mapping[str, Any] | None) -> bool:
+    """Whether a reader's scopes allow what needs this access; only what is for everybody before the login."""
+    needed = scopes_of(access, web)
+    return not needed or bool(check_scopes(set(needed), set(reader["scopes"]) if reader is not None else set()))
+
+
 @dataclass(frozen=True, slots=True)
 class PageLink:
     """A link to one of the service's pages."""
@@ -79,7 +87,7 @@ class PageFrame:
     Attributes
     ----------
     addresses
-        The application's addresses.
+        The application's addresses, each with who may open it.
     path
         Path of the request.
     reader
@@ -87,7 +95,7 @@ class PageFrame:
     """
 
     web: WebSettings
-    addresses: Collection[str]
+    addresses: Mapping[str, Access]
     path: str
     reader: Mapping[str, Any] | None
 
@@ -109,16 +117,20 @@ class PageFrame:
 
     @property
     def links(self) -> Sequence[PageLink]:
-        """Links to the pages that the application has."""
+        """Links to the pages that the application has, and that the reader may open."""
         return [
-            PageLink(self.web.url(address), title, self.web.url(address) == self.path)
+            PageLink(self.web.url(address), title, self.is_at(address))
             for address, title in PAGES.items()
-            if address in self.addresses and (address not in _FOR_ADMINISTRATORS or self.may(Access.ADMIN))
+            if address in self.addresses and self.may(self.addresses[address])
         ]
 
     def may(self, access: Access | str) -> bool:
         """Whether the reader's scopes allow what needs this access."""
-        return bool(check_scopes(set(scopes_of(Access(access), self.web)), self._scopes))
+        return may(Access(access), self.web, self.reader)
+
+    def is_at(self, address: str) -> bool:
+        """Whether this is the page at an address."""
+        return self.path == self.web.url(address)
 
     @property
     def may_stop_servers(self) -> bool:
@@ -128,7 +140,8 @@ class PageFrame:
     @property
     def allowed(self) -> str:
         """The reader's levels of access, for scripts: such as ``read operate``."""
-        return " ".join(each.value for each in (Access.READ, Access.OPERATE, Access.ADMIN) if self.may(each))
+        levels = (Access.ANNOUNCE, Access.READ, Access.OPERATE, Access.ADMIN)
+        return " ".join(each.value for each in levels if self.may(each))
 
     @property
     def _scopes(self) -> set[str]:

@@ -82,7 +82,10 @@ _OCCURRENCE: Final = record(
         "source": text("calendar_entries"),
         "unusable_because": nullable(text("the hub publishes no such choice")),
         "not_prepared_because": nullable(text("scale-ahead only advises")),
-        "rehearsal": nullable(record({"is_possible": flag(), "verdict": text("Yes: all 350 users can start.")})),
+        "rehearsal": nullable(
+            record({"is_possible": flag(), "verdict": text("Yes: all 350 users can start."), "at": moment()})
+        ),
+        "added_by": text("user ada"),
     }
 )
 FORECASTS: Final = paged(
@@ -104,7 +107,9 @@ _ENTRY: Final = {
 }
 _OPTIONAL: Final = tuple(each for each in _ENTRY if each not in ("users", "begins"))
 NEW_CALENDAR_ENTRY: Final = record(_ENTRY, optional=_OPTIONAL)
-CALENDAR_ENTRY: Final = record({"id": text("0123456789ab"), **_ENTRY}, optional=_OPTIONAL)
+CALENDAR_ENTRY: Final = record(
+    {"id": text("0123456789ab"), "by": text("user ada"), "at": nullable(moment()), **_ENTRY}, optional=_OPTIONAL
+)
 CALENDAR_ENTRIES: Final = paged(CALENDAR_ENTRY)
 
 _MINUTES: Final = number(10, minimum=0, maximum=7 * 24 * 60)

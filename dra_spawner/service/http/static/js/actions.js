@@ -225,7 +225,7 @@ async function send(form) {
 }
 
 /** Say something politely; it goes away after a while. */
-function say(sentence) {
+export function say(sentence) {
   status.textContent = "";
   requestAnimationFrame(() => {
     status.textContent = sentence;

@@ -354,4 +354,6 @@ document.addEventListener("visibilitychange", () => {
 dataAt = Date.now() - parseFloat(document.getElementById("freshness").dataset.age) * 1000;
 setInterval(tick, TICK_MS);
 followSections();
-listen();
+// The stream is for readers; others poll.
+if (document.documentElement.dataset.allowed.split(" ").includes("read")) listen();
+else lost();

@@ -1,0 +1,161 @@
+"""How far a class is: which servers and placeholders are for which class, and a sentence about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+
+__all__ = ["ClassProgress", "SeenServer", "nearest", "outcome_key", "progress_of_classes", "progress_sentence"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenServer:
+    """A server of a class's choice.
+
+    Attributes
+    ----------
+    asked
+        When it was asked for.
+    seconds
+        Its wait for a node; until now, if it has none yet.
+    has_node
+        Whether it got a node.
+    runs
+        Whether it still exists.
+    """
+
+    asked: datetime
+    seconds: float
+    has_node: bool = True
+    runs: bool = True
+
+
+@dataclass(slots=True)
+class ClassProgress:
+    """What is so at present of one time of a class.
+
+    Attributes
+    ----------
+    prepared
+        Warm placeholders for its users.
+    ready_at
+        Since when there are enough of them; None if there are not.
+    came, running, waiting
+        Servers that got a node, those of them that still exist, and those that have none yet.
+    longest_seconds
+        The longest wait.
+    because
+        Why servers wait, as a sentence for users; empty if it is not known.
+    """
+
+    prepared: int = 0
+    ready_at: datetime | None = None
+    came: int = 0
+    running: int = 0
+    waiting: int = 0
+    longest_seconds: float = 0.0
+    because: str = ""
+
+    def add(self, server: SeenServer) -> None:
+        """Count a server."""
+        self.came += server.has_node
+        self.running += server.has_node and server.runs
+        self.waiting += not server.has_node and server.runs
+        self.longest_seconds = max(self.longest_seconds, server.seconds)
+
+
+@dataclass(slots=True)
+class _Window:
+    occurrence: Occurrence
+    opens: datetime
+    ends: datetime
+    progress: ClassProgress = field(default_factory=ClassProgress)
+    taken: int = 0
+
+
+def outcome_key(occurrence: Occurrence) -> str:
+    """The name under which the outcome of one time of a class is stored."""
+    begins = occurrence.begins.astimezone(UTC).isoformat()
+    parts = "\0".join((occurrence.source, occurrence.name, occurrence.profile, begins))
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+def progress_of_classes(
+    classes: Iterable[Occurrence], servers: Iterable[SeenServer], warm: int, margin: timedelta, now: datetime
+) -> Mapping[Occurrence, ClassProgress]:
+    """Progress of the classes of one choice.
+
+    Of classes at the same time the one that begins first gets placeholders and servers, up to its number of users.
+
+    Parameters
+    ----------
+    classes
+        Those that are near in time.
+    servers
+        Those that were asked for since the first of them opened.
+    warm
+        Warm placeholders now.
+    margin
+        Users may come so long before the begin.
+    """
+    windows = [
+        _Window(each, each.begins.astimezone(UTC) - margin, each.ends.astimezone(UTC))
+        for each in sorted(classes, key=lambda each: (each.begins.astimezone(UTC), each.name))
+    ]
+    for server in sorted(servers, key=lambda each: each.asked):
+        fitting = [each for each in windows if each.opens <= server.asked < each.ends]
+        if fitting:
+            chosen = next((each for each in fitting if each.taken < each.occurrence.users), fitting[-1])
+            chosen.taken += 1
+            chosen.progress.add(server)
+    for window in windows:
+        if now < window.ends:
+            wanted = max(window.occurrence.users - window.taken, 0)
+            window.progress.prepared = min(wanted, warm)
+            warm -= window.progress.prepared
+    return {each.occurrence: each.progress for each in windows}
+
+
+def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: datetime) -> str:
+    """Before, during or after a class, with numbers; empty while there is nothing to say."""
+    users = occurrence.users
+    if now < occurrence.begins:
+        if not progress.prepared:
+            return ""
+        since = f", ready since {_clock(progress.ready_at, occurrence)}" if progress.ready_at is not None else ""
+        return f"{progress.prepared} of {users} prepared{since}"
+    if now < occurrence.ends:
+        waits = f", {progress.waiting} {'waits' if progress.waiting == 1 else 'wait'}" if progress.waiting else ""
+        because = f": {progress.because}" if waits and progress.because else ""
+        return f"{progress.running} of {users} have a server{waits}{because}"
+    if not progress.came:
+        return f"0 of {users} came"
+    return f"{progress.came} came, the longest waited {_seconds(progress.longest_seconds)}"
+
+
+def _clock(moment: datetime, occurrence: Occurrence) -> str:
+    return f"{moment.astimezone(occurrence.begins.tzinfo):%H:%M}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def nearest(occurrences: Iterable[Occurrence], now: datetime) -> tuple[Occurrence | None, Occurrence | None]:
+    """The time that runs or comes next, and the last one that is over; None where there is none.
+
+    Parameters
+    ----------
+    occurrences
+        In the order of their begin; no more of them are made than needed.
+    """
+    over = None
+    for each in occurrences:
+        if each.ends > now:
+            return each, over
+        over = each
+    return None, over

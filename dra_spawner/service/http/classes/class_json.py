@@ -1,0 +1,150 @@
+"""Classes and requests as JSON, for one reader: of others' classes only operators learn anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
+from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
+from dra_spawner.scale_ahead.calendars.class_limits import last_end
+from dra_spawner.scale_ahead.calendars.class_progress import (
+    ClassProgress,
+    nearest,
+    progress_sentence,
+)
+from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.service.ahead.added_entries import AddedEntry
+from dra_spawner.service.ahead.announced_classes import Announcer
+from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
+from dra_spawner.service.http.classes.class_body import class_members
+
+__all__ = ["class_json", "classes_json", "request_json", "requests_json"]
+
+_PAST: Final = timedelta(days=14)
+
+
+def classes_json(controller: ScaleAheadController, runner: ScaleAheadRunner, who: Announcer) -> list[dict[str, Any]]:
+    """The classes that a reader may see: those that run or come next first, then those that are over."""
+    found = [class_json(controller, runner, each, who) for each in runner.classes.visible(who)]
+    return sorted(found, key=lambda each: (each["next"] is None, _begins(each), each["id"]))
+
+
+def class_json(
+    controller: ScaleAheadController, runner: ScaleAheadRunner, added: AddedEntry, who: Announcer
+) -> dict[str, Any]:
+    """One class."""
+    now, entry = controller.now(), added.entry
+    coming, over = nearest(entry.occurrences(now - _PAST, max(last_end(entry), now), ADDED_ENTRIES), now)
+    records = runner.classes.records
+    owner, raised = records.owners.get(added.id), records.raised.get(added.id)
+    until = {"max": raised.max, "until": raised.until.isoformat(), "by": raised.by} if raised is not None else None
+    return {
+        "id": added.id,
+        **class_members(added.written),
+        **({"group": owner.group} if owner is not None and owner.group else {}),
+        "by": added.by,
+        "at": _moment(added.at),
+        "is_own": added.by == who.name,
+        "next": _time_json(runner, coming, now) if coming is not None else None,
+        "last": _time_json(runner, over, now) if over is not None else None,
+        "unusable_because": _unusable(controller, entry.demand.profile),
+        "needs_max": _needed(runner, entry, who) if coming is not None else None,
+        "raised": until,
+    }
+
+
+def requests_json(controller: ScaleAheadController, runner: ScaleAheadRunner, who: Announcer) -> list[dict[str, Any]]:
+    """The requests that a reader may see: open ones first, the oldest first."""
+    found = [request_json(runner, name, each, who) for name, each in runner.classes.requests(who).items()]
+    return sorted((each for each in found if each is not None), key=lambda each: (not each["is_open"], each["at"]))
+
+
+def request_json(runner: ScaleAheadRunner, name: str, request: ClassRequest, who: Announcer) -> dict[str, Any] | None:
+    """One request; None if it cannot be read."""
+    try:
+        members, entry = class_members(request.written), runner.added.read(request.written)
+    except (KeyError, ValueError):
+        return None
+    rehearsal = runner.class_rehearsals.of_requests.get(name) if who.is_operator else None
+    return {
+        "id": name,
+        **members,
+        **({"group": request.group} if request.group else {}),
+        "by": request.by,
+        "at": request.at.isoformat(),
+        "is_own": request.by == who.name,
+        "is_open": request.is_open,
+        "declined_by": request.declined_by if who.is_operator else "",
+        "declined_at": request.declined_at.isoformat() if request.declined_at is not None else None,
+        "because": request.because,
+        "verdict": rehearsal.verdict if rehearsal is not None else "",
+        "is_possible": rehearsal.is_possible if rehearsal is not None else None,
+        "rehearsed_at": rehearsal.now.astimezone(UTC).isoformat() if rehearsal is not None else None,
+        "needs_max": _needed(runner, entry, who) if request.is_open else None,
+    }
+
+
+def _needed(runner: ScaleAheadRunner, entry: CalendarEntry, who: Announcer) -> int | None:
+    """The needed ``max``; only operators learn how many users others have announced."""
+    needed = runner.classes.needed_max(entry)
+    return needed if needed is None or who.is_operator else entry.demand.users
+
+
+def _time_json(runner: ScaleAheadRunner, time: Occurrence, now: datetime) -> dict[str, Any]:
+    figures = runner.class_figures
+    progress = figures.near().get(time) or figures.stored(time)
+    outcome = figures.outcome_of(time)
+    return {
+        "begins": time.begins.isoformat(),
+        "ends": time.ends.isoformat(),
+        "zone": time.begins.tzname(),
+        "phase": "coming" if now < time.begins else "running" if now < time.ends else "over",
+        "sentence": progress_sentence(time, progress, now),
+        "users": time.users,
+        **_numbers(progress),
+        "verdict": outcome.verdict,
+        "is_possible": outcome.is_possible if outcome.rehearsed_at is not None else None,
+        "rehearsed_at": _moment(outcome.rehearsed_at),
+        "turned_at": _moment(outcome.turned_at),
+    }
+
+
+def _numbers(progress: ClassProgress) -> dict[str, Any]:
+    return {
+        "prepared": progress.prepared,
+        "ready_at": _moment(progress.ready_at),
+        "came": progress.came,
+        "running": progress.running,
+        "waiting": progress.waiting,
+        "longest_seconds": round(progress.longest_seconds, 1),
+    }
+
+
+def _unusable(controller: ScaleAheadController, choice: str) -> str | None:
+    """Why nothing is prepared for a class, for people who announce it; None if it is prepared."""
+    shapes = controller.published.shapes
+    found = find_choice(choice, shapes)
+    if not shapes:
+        return None
+    if found is None:
+        return "the hub publishes no such choice"
+    if shapes[found].id not in {each.shape for each in controller.groups()}:
+        return "the choice has no placeholders"
+    mode = controller.scale_ahead.settings.mode
+    return None if mode is ScaleAheadMode.ACT else f"nothing is prepared: scale-ahead only {mode.value}s"
+
+
+def _begins(found: Mapping[str, Any]) -> float:
+    time = found["next"] or found["last"]
+    moment = datetime.fromisoformat(time["begins"]).timestamp() if time is not None else 0.0
+    return moment if found["next"] is not None else -moment
+
+
+def _moment(at: datetime | None) -> str | None:
+    return at.isoformat() if at is not None else None

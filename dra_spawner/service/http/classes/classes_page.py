@@ -1,0 +1,92 @@
+"""``GET classes``: the own classes, a form to announce one or to ask for one, and for operators the requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dra_spawner.placeholders.planner.targets.choice_names import is_combination
+from dra_spawner.service.context import Role
+from dra_spawner.service.http.classes.class_feed import feed_query
+from dra_spawner.service.http.classes.class_handlers import announcer_of
+from dra_spawner.service.http.classes.class_json import classes_json, requests_json
+from dra_spawner.service.http.pages.override_pages import OverridePage
+from dra_spawner.service.http.pages.page_text import begins, clock, moment, person
+from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
+
+__all__ = ["ClassesPage"]
+
+_SHOWN: Final = 200
+_CHOICES: Final = 500
+
+
+class ClassesPage(OverridePage):
+    """See the module."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why the page may be incomplete, without what only readers may know."""
+        controller = self.context.controller
+        if controller is None or self.context.scale_ahead is None:
+            return ("The service is starting. Try again in a minute.",)
+        if not controller.is_on:
+            return ("Classes cannot be announced here: the service has no placeholders.",)
+        if controller.overrides.unknown_because:
+            return ("Classes are not known at present. Try again in a minute.",)
+        return () if self.context.role is Role.LEADER else ("Figures may be some minutes old.",)
+
+    @endpoint("Page: classes that the reader has announced or asked for.", Access.ASK, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        controller, runner = self.context.controller, self.context.scale_ahead
+        who = announcer_of(self.context, self.hub_user)
+        is_known = controller is not None and controller.is_on and not controller.overrides.unknown_because
+        classes: list[dict[str, Any]] = []
+        requests: list[dict[str, Any]] = []
+        choices: list[str] = []
+        if is_known and controller is not None and runner is not None:
+            classes, requests = classes_json(controller, runner, who), requests_json(controller, runner, who)
+            choices = [
+                each
+                for each in sorted(controller.published.shapes)
+                if who.limits is None or who.limits.allows_choice(each)
+            ]
+        is_user = self.hub_user.get("kind", "user") == "user"
+        feed = feed_query(self.web, str(self.hub_user["name"])) if is_user else ""
+        await self.render(
+            "classes_page.html",
+            who=who,
+            classes=classes[:_SHOWN],
+            all_classes=len(classes),
+            warnings=[each for each in classes if each["is_own"] and _is_no(each["next"])],
+            own_requests=[each for each in requests if each["is_own"]],
+            open_requests=[each for each in requests if each["is_open"]] if who.is_operator else [],
+            # The form lists single options first: combinations are many.
+            choices=sorted(choices, key=is_combination)[:_CHOICES],
+            limits=who.limits,
+            can_change=is_known,
+            feed=f"{self.web.url('classes.ics')}?{feed}" if feed else "",
+            begins=begins,
+            moment=moment,
+            clock=clock,
+            weekly=_weekly,
+            person=person,
+            values_of=_values_of,
+        )
+
+
+def _is_no(time: Mapping[str, Any] | None) -> bool:
+    return time is not None and time["turned_at"] is not None and time["phase"] == "coming"
+
+
+def _weekly(found: Mapping[str, Any]) -> str:
+    """How often a class takes place."""
+    if not found.get("weekly_until"):
+        return "once"
+    breaks = len(found.get("skipped") or ())
+    return f"weekly until {found['weekly_until']}" + (f", {breaks} breaks" if breaks > 1 else ", 1 break" * breaks)
+
+
+def _values_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What the form is filled with, to change or copy a class."""
+    keys = ("name", "choice", "users", "begins", "minutes", "within_minutes", "weekly_until", "skipped", "group")
+    return {key: found[key] for key in (*keys, "timezone") if found.get(key) is not None}

@@ -1,0 +1,70 @@
+"""How far a class is: whose servers are whose, and what is said before, during and after it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from dra_spawner.scale_ahead.calendars.class_progress import (
+    ClassProgress,
+    SeenServer,
+    nearest,
+    outcome_key,
+    progress_of_classes,
+    progress_sentence,
+)
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+
+BEGIN = datetime(2026, 3, 2, 14, tzinfo=ZoneInfo("Europe/Berlin"))
+NOW = BEGIN.astimezone(UTC)
+MARGIN = timedelta(minutes=5)
+
+
+def lab(users: int = 2, hours: float = 0, name: str = "lab") -> Occurrence:
+    begins = BEGIN + timedelta(hours=hours)
+    return Occurrence(name, "gpu", begins, begins + timedelta(hours=1), users)
+
+
+def asked(minutes: float, seconds: float = 1.0, *, has_node: bool = True, runs: bool = True) -> SeenServer:
+    return SeenServer(NOW + timedelta(minutes=minutes), seconds, has_node, runs)
+
+
+def test_servers_and_placeholders_of_classes() -> None:
+    early, late = lab(), lab(hours=0.5, name="late")
+    servers = [asked(-6), asked(-5), asked(1, 9.0, runs=False), asked(40), asked(41, 30.0, has_node=False)]
+    servers += [asked(30), asked(59.9), asked(70), asked(200)]
+    found = progress_of_classes([late, early], servers, 1, MARGIN, NOW + timedelta(minutes=45))
+    first, second = found[early], found[late]
+    assert (first.came, first.running, first.waiting, first.longest_seconds) == (2, 1, 0, 9.0)
+    # Two of its own, and all who came beyond the announced numbers.
+    assert (second.came, second.waiting, second.longest_seconds) == (4, 1, 30.0)
+    before = progress_of_classes([late, early], [asked(-1)], 2, MARGIN, NOW)
+    assert [before[each].prepared for each in (early, late)] == [1, 1]
+    assert progress_of_classes([early], [], 9, MARGIN, early.ends)[early].prepared == 0
+
+
+def test_sentences() -> None:
+    time, during = lab(60), BEGIN + timedelta(minutes=10)
+    ready = ClassProgress(60, NOW - timedelta(minutes=15))
+    cases = {
+        "": (ClassProgress(), NOW - MARGIN),
+        "12 of 60 prepared": (ClassProgress(12), NOW - MARGIN),
+        "60 of 60 prepared, ready since 13:45": (ready, NOW - MARGIN),
+        "47 of 60 have a server, 3 wait: no machine has such a device now": (
+            ClassProgress(came=50, running=47, waiting=3, because="no machine has such a device now"),
+            during,
+        ),
+        "47 of 60 have a server, 1 waits": (ClassProgress(running=47, waiting=1), during),
+        "58 came, the longest waited 9 s": (ClassProgress(came=58, longest_seconds=9.2), time.ends),
+        "58 came, the longest waited 4 min": (ClassProgress(came=58, longest_seconds=250), time.ends),
+        "0 of 60 came": (ClassProgress(), time.ends),
+    }
+    assert {progress_sentence(time, *each) for each in cases.values()} == set(cases)
+
+
+def test_the_nearest_times() -> None:
+    times = [lab(hours=each) for each in (-48, -24, 0, 24)]
+    assert nearest(iter(times), BEGIN + timedelta(minutes=30)) == (times[2], times[1])
+    assert nearest(iter(times), times[3].ends) == (None, times[3])
+    assert nearest(iter(times), BEGIN - timedelta(days=9)) == (times[0], None)
+    assert len({outcome_key(each) for each in (*times, lab(name="lab\0gpu"))}) == 5
