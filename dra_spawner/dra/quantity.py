@@ -13,7 +13,16 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["MAX_INT64", "NANO_PER_UNIT", "Quantity", "QuantityError", "QuantityFormat", "int64_scale", "wrap_int64"]
+__all__ = [
+    "MAX_INT64",
+    "NANO_PER_UNIT",
+    "Quantity",
+    "QuantityError",
+    "QuantityFormat",
+    "amount_text",
+    "int64_scale",
+    "wrap_int64",
+]
 
 NANO_PER_UNIT: Final = 10**9
 #: Kubernetes counts whole units up to here. Binary quantities are capped here when parsed, in both directions.
@@ -31,6 +40,8 @@ _DECIMAL_EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "
 _BINARY_EXPONENTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS.items()}
 _BINARY_SUFFIXES: Final = ("", *_BINARY_EXPONENTS)
+_BINARY_UNIT: Final = re.compile(r"([KMGTPE]i)\Z")
+_DECIMAL_AMOUNT: Final = re.compile(r"(\d+)([kMGTPE]?)\Z")
 
 
 class QuantityError(ValueError):
@@ -220,6 +231,19 @@ class Quantity:
             if abs(value) >= 1024:
                 return _binary_text(value)
         return _scaled_text(self.nano, with_suffix=self.format is not QuantityFormat.DECIMAL_EXPONENT)
+
+
+def amount_text(amount: Quantity, capacity: str = "") -> str:
+    """An amount as people write it, such as ``15 GiB`` or ``1 Gbit/s``.
+
+    Parameters
+    ----------
+    capacity
+        Name of the capacity: decimal units of a ``bandwidth`` are of bits a second. Binary units are always of bytes.
+    """
+    text = Quantity(amount.nano, amount.format).canonical()
+    decimal = _DECIMAL_AMOUNT.fullmatch(text) if capacity.rpartition("/")[2].lower() == "bandwidth" else None
+    return f"{decimal[1]} {decimal[2]}bit/s" if decimal is not None else _BINARY_UNIT.sub(r" \1B", text)
 
 
 def wrap_int64(value: int) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
 
-__all__ = ["LABELS", "SENTENCES"]
+__all__ = ["LABELS", "LEGEND", "SENTENCES"]
 
 _NEW_MACHINE: Final = "It starts as soon as another machine is added and ready."
 
@@ -19,10 +19,23 @@ LABELS: Final = MappingProxyType(
         AvailabilityState.AFTER_PLACEHOLDER: "free now",
         AvailabilityState.AFTER_PREEMPTION: "free in a moment",
         AvailabilityState.WAITS: "waits",
-        AvailabilityState.NEEDS_NODE: "needs a new machine",
-        AvailabilityState.WHEN_STOPPED: "when another server stops",
+        AvailabilityState.NEEDS_NODE: "new machine",
+        AvailabilityState.WHEN_STOPPED: "all in use",
         AvailabilityState.NEVER: "never",
         AvailabilityState.UNKNOWN: "not known",
+    }
+)
+#: What the labels mean, for a legend; states with the same label stand there once.
+LEGEND: Final = MappingProxyType(
+    {
+        AvailabilityState.READY: "Everything is prepared. Your server starts within seconds.",
+        AvailabilityState.FREE: "A device is free, but nothing is prepared. Your server starts a little later.",
+        AvailabilityState.AFTER_PREEMPTION: "A reserve is freed for you. Your server starts some seconds later.",
+        AvailabilityState.NEEDS_NODE: "Another machine is added for you, which takes minutes.",
+        AvailabilityState.WHEN_STOPPED: "You wait until another user's server stops.",
+        AvailabilityState.WAITS: "Nothing is free at the moment.",
+        AvailabilityState.NEVER: "No machine can run this choice.",
+        AvailabilityState.UNKNOWN: "It is not known at the moment. You can start all the same.",
     }
 )
 #: Sentences of states that need no cause; the others have theirs from `dra_spawner.simulator.refusal_text`.

@@ -55,6 +55,12 @@ class Share:
     total: str
     text: str
 
+    @property
+    def words(self) -> str:
+        """The share with the name of its capacity, such as ``10 GiB of 40 GiB memory``."""
+        name = self.capacity.rpartition("/")[2]
+        return f"{self.text} {'VLANs' if name == 'vlans' else name}"
+
 
 @dataclass(frozen=True, slots=True)
 class ShownDevice:
@@ -125,7 +131,14 @@ class ShownDevices:
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
-        devices = [{**asdict(device), "faulty": device.is_faulty} for device in self.devices]
+        devices = [
+            {
+                **asdict(device),
+                "share": [{**asdict(share), "words": share.words} for share in device.share],
+                "faulty": device.is_faulty,
+            }
+            for device in self.devices
+        ]
         return {**asdict(self), "devices": devices}
 
 

@@ -40,7 +40,7 @@ def lines(found: ShownDevices, environment: Mapping[str, str]) -> Iterator[str]:
     name = f"Server {server['server']}" if server["server"] else "Server"
     owner = f" of {server['user']}" if server["user"] else ""
     node = f" on {found.node}" if found.node else ""
-    warm = ", ready before it started" if found.warm else ""
+    warm = ", prepared before it started" if found.warm else ""
     yield f"{name}{owner}{node}{warm}"
     if not found.known:
         yield "  devices not known"
@@ -51,16 +51,15 @@ def lines(found: ShownDevices, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _device_lines(device: ShownDevice) -> Iterator[str]:
-    name = f"{device.name} ({device.product})" if device.product else device.name
     yield ""
-    yield f"{device.claim}: {name}" if device.claim else name
+    yield f"{device.name} ({device.product})" if device.product else device.name
     warning = "WARNING: " if device.is_faulty else ""
-    share = ", ".join(f"{each.text} {each.capacity}" for each in device.share)
+    share = ", ".join(each.words for each in device.share)
     rows = {
-        "kind": device.device_class or device.driver,
         "share": share,
         "enforced": device.enforcement,
         "health": f"{warning}{device.health_sentence or device.health}",
+        "for": device.claim,
     }
     if device.network is not None:
         there = {True: ", found in this server", False: ", not in this server", None: ""}[device.network.present]

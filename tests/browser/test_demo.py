@@ -223,7 +223,7 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         page.locator(".device[aria-label*=admin]").first.wait_for()
         picture(page, "demo-service")
         page.goto(f"{demo.address}/hub/home")
-        page.get_by_text(re.compile("Your server has 10 GiB of gpu-. on shared-gpus, warm")).wait_for()
+        page.get_by_text(re.compile("Your server has 10 GiB of gpu-. on shared-gpus, already prepared")).wait_for()
         page.click("#stop")
         page.locator("#stop").wait_for(state="hidden")
         eventually_sync(lambda: (demo.api("/users/admin") or {}).get("servers") == {}, "the server is stopped")

@@ -83,10 +83,10 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
         assert await options_of(page, "gpu-slice", "memory").all_inner_texts() == [
             "10 GiB · ready",
             "20 GiB · free now",
-            "40 GiB · when another server stops: 10 to 40 min",
+            "40 GiB · all in use: 10 to 40 min",
         ]
         assert await options_of(page, "gpu-whole", "count").all_inner_texts() == [
-            "1 · needs a new machine: 4 to 6 min",
+            "1 · new machine: 4 to 6 min",
             "2 · free in a moment",
             "8 · never: no machine has 8 GPUs",
         ]
@@ -176,6 +176,15 @@ async def test_a_phone_and_a_dark_page(browser, embedded_cluster, tmp_path):
             phone = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme, "has_touch": True}
             async with opened(browser, made.hub, **phone) as page:
                 await page.select_option("#profile-option-gpu-slice--memory", "40")
+                heights = await page.locator(".js-availability").evaluate_all(
+                    "all => all.map((each) => each.offsetHeight)"
+                )
+                assert max(heights) < 32, "each label fits one line"
+                await page.get_by_text("What the labels mean").click()
+                colours = await page.locator(".dra-meaning").evaluate_all(
+                    "all => all.map((each) => [each.textContent, getComputedStyle(each).backgroundColor])"
+                )
+                assert dict(colours)["ready"] != dict(colours)["free now"]
                 await picture(page, f"form-phone-{scheme}")
                 assert await page.evaluate("document.documentElement.scrollWidth") <= 360
                 assert await page.evaluate("document.documentElement.dataset.bsTheme") == scheme
@@ -224,7 +233,7 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         # An open drop-down and a combination show fresh texts, too, and the choice is sent.
         await memory.get_by_role("combobox").click()
         titles = memory.locator(".select__menu .react-select-item-title")
-        late = "40 GiB · when another server stops: 10 to 40 min"
+        late = "40 GiB · all in use: 10 to 40 min"
         await playwright.expect(titles).to_have_text(["10 GiB · free now", "20 GiB · free now", late])
         made.availability["gpu-slice/memory=20"] = NEVER
         await playwright.expect(titles.nth(1)).to_have_text(

@@ -102,11 +102,12 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         await page.clock.install()
         await page.goto(f"{hub.url}/user/ada/lab")
         tab = page.get_by_role("tab", name="My devices")
-        await tab.click()
         panel = page.get_by_role("region", name="My devices")
+        # It opens by itself, once; the device comes first, and no class of devices is named.
         await panel.get_by_text("15 GiB of 40 GiB memory").wait_for()
-        await panel.get_by_text("gpu: gpu-0 (Example 40)").wait_for()
-        await panel.get_by_text("On node-a.").wait_for()
+        shown = await panel.inner_text()
+        assert shown.index("gpu-0 (Example 40)") < shown.index("15 GiB") < shown.index("On node-a.")
+        assert "gpu-share.example.com" not in shown
         await page.get_by_role("button", name="No", exact=True).click()  # news of Jupyter
         await picture(page, "my-devices")
 
@@ -117,7 +118,7 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         await cluster.admin.patch(f"{slices}/{found['metadata']['name']}", {"spec": {"devices": devices}})
         sentence = "This device is marked “example.com/xid: 48”: no new server gets it."
         await refreshed_until(page, panel.get_by_text(sentence))
-        await panel.get_by_text(f"gpu: gpu-0 ({HOSTILE})").wait_for()
+        await panel.get_by_text(f"gpu-0 ({HOSTILE})").wait_for()
         assert await page.locator(".hostile").count() == 0
         warning = page.get_by_role("alert").get_by_text(f"gpu-0: {sentence}")
         await warning.hover()
@@ -127,11 +128,13 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         theme = f"{hub.url}/user/ada/lab/api/settings/@jupyterlab/apputils-extension:themes"
         async with hub.session.put(theme, json={"raw": '{"theme": "JupyterLab Dark"}'}) as answer:
             assert answer.status == 204
+        await tab.click()
+        await playwright.expect(panel).not_to_be_visible()
         await page.reload()
         await page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
         await warning.hover()
-        if not await panel.is_visible():
-            await tab.click()
+        assert not await panel.is_visible(), "it opens by itself once"
+        await tab.click()
         await panel.get_by_text(sentence).wait_for()
         await picture(page, "my-devices-dark")
         assert await serious_findings(page) == []

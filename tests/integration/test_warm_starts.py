@@ -65,11 +65,12 @@ async def test_a_start_gets_a_warm_claim(warm_hub_on_either):
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"][names.START] == pod["metadata"]["annotations"][names.START]
         assert sorted(warm_hub.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
-        shown = ["A device was reserved for you on node node-a.", "Your server gets gpu-0 on node-a, warm."]
+        shown = ["A device was reserved for you on node node-a.", "Your server gets gpu-0 on node-a, already prepared."]
         await eventually(lambda: warm_hub.said() == shown, "the user sees the device")
         spawner = warm_hub.user("ada").spawner
         await eventually(
-            lambda: parts_of(spawner).home.record.place == "gpu-0 on node-a, warm", "the home page shows the device"
+            lambda: parts_of(spawner).home.record.place == "gpu-0 on node-a, already prepared",
+            "the home page shows the device",
         )
         assert ServerRecord.of_state(spawner.orm_spawner.state) == parts_of(spawner).home.record
 

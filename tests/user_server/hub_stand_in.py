@@ -13,7 +13,7 @@ ANSWER: dict[str, Any] = {
     "version": 1,
     "node": "node-a",
     "warm": True,
-    "place": "10 GiB of gpu-0 on node-a, warm",
+    "place": "10 GiB of gpu-0 on node-a, already prepared",
     "devices": [
         {
             "claim": "gpu",

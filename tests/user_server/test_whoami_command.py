@@ -26,17 +26,17 @@ def whoami(environment: dict[str, str], *options: str) -> subprocess.CompletedPr
 
 
 SHOWN = """\
-Server of ada on node-a, ready before it started
+Server of ada on node-a, prepared before it started
 
-gpu: gpu-0 (Example 40)
-  kind       gpu-share.example.com
+gpu-0 (Example 40)
   share      10 GiB of 40 GiB memory
   enforced   Nothing enforces it.
   health     The node reports that this device works.
+  for        gpu
 
-nic: nic-0
-  kind       dra.net
+nic-0
   health     WARNING: The network interface net1 is not in this server, although it was given to it. A new start of the server may help; else tell your administrator.
+  for        nic
   interface  net1, not in this server
   hardware   02:00:00:00:00:01
   addresses  10.42.0.7/24

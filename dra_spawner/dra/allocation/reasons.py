@@ -5,7 +5,6 @@ Reasons come from a second search that runs only on request, so the first search
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -21,12 +20,11 @@ from dra_spawner.dra.model.consumable_capacity import Share, ShareRefused, capac
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.dra.model.pools import Candidate, Pool, PoolState
 from dra_spawner.dra.model.taints import blocking_taint
-from dra_spawner.dra.quantity import Quantity, QuantityFormat
+from dra_spawner.dra.quantity import Quantity, QuantityFormat, amount_text
 
 __all__ = ["ExplainingSearch", "NoFitReason", "Refusal", "RefusalKind", "shortest"]
 
 
-_BINARY_AMOUNT: Final = re.compile(r"\b(\d+)([KMGTPE]i)\b")
 _NEARNESS: Final = {kind: position for position, kind in enumerate(RefusalKind)}
 
 
@@ -94,7 +92,9 @@ class NoFitReason:
         if nearest.kind is RefusalKind.TAKEN_HERE and self.is_alone and self.found:
             never = f"it asks for {self.wanted} such devices, and the machine with most of them has {self.found}"
             return replace(text, never=never)
-        amounts = {"subject": nearest.subject, "left": _for_people(nearest.left), "needed": _for_people(nearest.needed)}
+        subject = nearest.subject
+        amounts = {"left": _for_people(nearest.left, subject), "needed": _for_people(nearest.needed, subject)}
+        amounts["subject"] = subject
         return replace(text, now=text.now.format(**amounts), never=text.never.format(**amounts))
 
     def __str__(self) -> str:
@@ -225,9 +225,8 @@ class ExplainingSearch(Search):
         return None
 
 
-def _for_people(quantity: Quantity | None) -> str:
-    """An amount as people write it; binary suffixes are of bytes."""
-    return _BINARY_AMOUNT.sub(r"\1 \2B", str(quantity)) if quantity is not None else ""
+def _for_people(quantity: Quantity | None, capacity: str) -> str:
+    return amount_text(quantity, capacity) if quantity is not None else ""
 
 
 def _pool_refusal(pool: Pool) -> Refusal:

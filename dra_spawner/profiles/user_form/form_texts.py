@@ -153,7 +153,7 @@ def _amount(request: DeviceRequest, capacity: str, wanted: Quantity, catalog: De
     reserved = reserved_amounts(catalog.offers(request, capacity), wanted)
     if reserved is None or reserved == (wanted, wanted):
         return ""
-    text = readable_range(*reserved)
+    text = readable_range(*reserved, capacity)
     if several or reserved[0].format is not QuantityFormat.BINARY_SI:
         text = f"{text} of {capacity.rpartition('/')[2]}"
     return text if request.count == 1 else f"{text} of each device"

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.quantity import Quantity, amount_text
 from dra_spawner.profiles.compiler.claims import DeviceClaim, DeviceRequest
 from dra_spawner.profiles.syntax import rules
 from dra_spawner.profiles.syntax.keys import Key, Keys
 from dra_spawner.profiles.syntax.problems import Problem
 from dra_spawner.profiles.syntax.reading import ValueReader
 from dra_spawner.profiles.user_form.offers import DeviceCatalog, Offer
-from dra_spawner.profiles.user_form.sizes import pick_sizes, readable_amount, smallest_size
+from dra_spawner.profiles.user_form.sizes import pick_sizes, smallest_size
 
 __all__ = ["FROM_POLICY", "POLICY_KEYS", "PolicyChoices", "generated_choices", "is_from_policy", "read_policy_choices"]
 
@@ -162,7 +162,7 @@ def generated_choices(
     every = sorted({size for size in (*sizes, wanted) if size is not None})
     return {
         size.canonical(): {
-            "display_name": readable_amount(size),
+            "display_name": amount_text(size, policy.capacity),
             "kubespawner_override": policy.overriding(size.canonical()),
             **({"default": True} if mark_default and size == default else {}),
         }

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat, amount_text
 from dra_spawner.profiles.user_form.offers import Offer
 
-__all__ = ["pick_sizes", "readable_amount", "readable_range", "smallest_size"]
+__all__ = ["pick_sizes", "readable_range", "smallest_size"]
 
 #: A regular series has at least so many sizes, or they are spread evenly.
 _FEWEST: Final = 4
 #: Where devices set no smallest share, sizes begin at this fraction of the largest.
 _SMALLEST_FRACTION: Final = 128
-_BINARY_UNIT: Final = re.compile(r"([KMGTPE]i)\Z")
 
 
 def pick_sizes(
@@ -59,16 +57,11 @@ def smallest_size(offer: Offer) -> Quantity:
     return offer.smallest or _fraction_of(offer.largest)
 
 
-def readable_amount(amount: Quantity) -> str:
-    """An amount as people write it; binary units are of bytes."""
-    return _BINARY_UNIT.sub(r" \1B", Quantity(amount.nano, amount.format).canonical())
-
-
-def readable_range(least: Quantity, most: Quantity) -> str:
-    """``15 GiB``, or ``15 GiB to 20 GiB``."""
+def readable_range(least: Quantity, most: Quantity, capacity: str = "") -> str:
+    """``15 GiB``, or ``15 GiB to 20 GiB``; see `amount_text`."""
     if least == most:
-        return readable_amount(least)
-    return f"{readable_amount(least)} to {readable_amount(most)}"
+        return amount_text(least, capacity)
+    return f"{amount_text(least, capacity)} to {amount_text(most, capacity)}"
 
 
 def _fraction_of(largest: Quantity) -> Quantity:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader
 from markupsafe import Markup
 
+from dra_spawner.placeholders.availability_text import LABELS, LEGEND
 from dra_spawner.placeholders.planner.targets.choice_names import choice_name
 from dra_spawner.spawner.availability.client import AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormOption, form_choices
@@ -24,6 +25,8 @@ __all__ = ["FormPage", "is_fancy_form", "replacing_form"]
 TEMPLATES: Final = Path(__file__).with_name("templates")
 #: Between a choice and its label.
 SEPARATOR: Final = " · "
+#: State, label and meaning.
+_LEGEND: Final = tuple((state.value, LABELS[state], meaning) for state, meaning in LEGEND.items())
 
 Profile = Mapping[str, Any]
 
@@ -66,6 +69,7 @@ class FormPage:
                 for profile, (_, options) in zip(self.profiles, self.choices.profiles, strict=True)
             ),
             is_live=self._view is not None,
+            legend=_LEGEND,
             separator=SEPARATOR,
             script_data=self._script_data(),
         )
@@ -98,7 +102,7 @@ class FormPage:
         if self._view is None:
             return ""
         template = _environment(()).get_template("dra-spawner-live.html")
-        return template.render(script_data=self._script_data())
+        return template.render(legend=_LEGEND, script_data=self._script_data())
 
     def _shown(
         self, profile: Profile, options: Sequence[FormOption], user_options: Mapping[str, Any]

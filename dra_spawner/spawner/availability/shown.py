@@ -11,8 +11,8 @@ from dra_spawner.placeholders.availability_text import LABELS
 
 __all__ = ["UNKNOWN", "ShownAvailability", "usual_sentence", "wait_text"]
 
-#: A longer reason of "never" stands in the sentence only.
-_LONGEST_REASON: Final = 60
+#: A longer label does not fit beside a choice on a phone: the reason of "never" stands in the sentence only.
+_LONGEST_LABEL: Final = 30
 
 
 #: States whose label says how long it takes.
@@ -41,7 +41,8 @@ class ShownAvailability:
         label = LABELS[self.state]
         if self.state is AvailabilityState.NEVER:
             reason = self.sentence.rstrip(".")
-            return f"{label}: {_within_a_sentence(reason)}" if 0 < len(reason) <= _LONGEST_REASON else label
+            with_reason = f"{label}: {_within_a_sentence(reason)}" if reason else label
+            return with_reason if len(with_reason) <= _LONGEST_LABEL else label
         return f"{label}: {wait_text(*self.wait)}" if self.state in _WAITING and self.wait is not None else label
 
     @property

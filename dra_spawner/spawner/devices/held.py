@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.quantity import Quantity, amount_text
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.names import RESOURCE_API
-from dra_spawner.profiles.user_form.sizes import readable_amount
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = [
@@ -30,8 +29,10 @@ __all__ = [
 _MAX_CLAIMS: Final = 32
 #: More devices than this are counted, not named.
 _MAX_NAMED: Final = 3
-#: Capacity whose amount says it all.
-_MEMORY: Final = "memory"
+#: Capacities whose amounts say it all.
+_NAMELESS: Final = ("bandwidth", "memory")
+#: Capacity that counts network interfaces in VLANs.
+_VLANS: Final = "vlans"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,13 @@ def devices_in(claim: JsonObject) -> list[HeldDevice]:
 
 
 def place_text(devices: Sequence[HeldDevice], node: str, *, warm: bool = False) -> str:
-    """Devices and node of a server, such as ``15 GiB of gpu-3 on node-2, warm``; empty without devices."""
+    """Devices and node of a server, such as ``15 GiB of gpu-3 on node-2``; empty without devices.
+
+    Parameters
+    ----------
+    warm
+        Whether the devices were prepared before the server started.
+    """
     if not devices:
         return ""
     if len(devices) > _MAX_NAMED:
@@ -126,20 +133,27 @@ def place_text(devices: Sequence[HeldDevice], node: str, *, warm: bool = False) 
     else:
         words = _listed(_device_text(each, node) for each in devices)
     where = f" on {node}" if node else ""
-    return f"{words}{where}{', warm' if warm else ''}"
+    return f"{words}{where}{', already prepared' if warm else ''}"
 
 
 def _device_text(device: HeldDevice, node: str) -> str:
     name = device.name if device.pool == node else f"{device.name} of {device.pool}"
-    share = _listed(_amount_text(capacity, amount) for capacity, amount in sorted(device.share.items()))
+    amounts = {capacity.rpartition("/")[2]: amount for capacity, amount in device.share.items()}
+    vlans = amounts.pop(_VLANS, "")
+    share = _listed(_share_text(capacity, amount) for capacity, amount in sorted(amounts.items()))
+    if vlans:
+        in_vlans = "a VLAN" if vlans == "1" else f"{vlans} VLANs"
+        share = f"{share} in {in_vlans}" if share else in_vlans
     return f"{share} of {name}" if share else name
 
 
-def _amount_text(capacity: str, amount: str) -> str:
+def _share_text(capacity: str, amount: str) -> str:
+    text = amount
     with suppress(ValueError):
-        amount = readable_amount(Quantity.parse(amount))
-    plain = capacity.rpartition("/")[2]
-    return amount if plain == _MEMORY else f"{amount} {plain}"
+        text = amount_text(Quantity.parse(amount), capacity)
+    if capacity in _NAMELESS:
+        return text
+    return f"{text} {capacity.removesuffix('s') if text == '1' else capacity}"
 
 
 def _listed(words: Iterable[str]) -> str:

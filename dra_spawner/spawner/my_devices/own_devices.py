@@ -15,12 +15,11 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.claims import Toleration
 from dra_spawner.dra.model.decoding import Reader
 from dra_spawner.dra.model.devices import Device, DeviceId
-from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.quantity import Quantity, amount_text
 from dra_spawner.profiles.compiler.extended_resources import extended_resource_names
 from dra_spawner.profiles.drivers.allocated import allocated_share
 from dra_spawner.profiles.drivers.published import own_attribute
 from dra_spawner.profiles.drivers.registry import known_driver
-from dra_spawner.profiles.user_form.sizes import readable_amount
 from dra_spawner.simulator.usage.device_doubts import withdraws_held_devices
 from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_text
 from dra_spawner.spawner.my_devices.device_health import (
@@ -66,10 +65,10 @@ class ShareOfCapacity:
     @property
     def text(self) -> str:
         """The share in words, such as ``10 GiB of 40 GiB``."""
-        amount = _readable(self.amount)
+        amount = _readable(self.amount, self.name)
         if not self.total:
             return amount
-        return f"all {amount}" if self.total == self.amount else f"{amount} of {_readable(self.total)}"
+        return f"all {amount}" if self.total == self.amount else f"{amount} of {_readable(self.total, self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +358,7 @@ def _tolerations(result: Mapping[str, Any]) -> list[Toleration]:
     return [Toleration.decode(each) for each in reader.children("tolerations")]
 
 
-def _readable(amount: str) -> str:
+def _readable(amount: str, capacity: str) -> str:
     with suppress(ValueError):
-        return readable_amount(Quantity.parse(amount))
+        return amount_text(Quantity.parse(amount), capacity)
     return amount

@@ -20,7 +20,7 @@ class ServerRecord:
     Attributes
     ----------
     place
-        Devices and node, such as ``15 GiB of gpu-3 on node-2, warm``; empty if the server has none.
+        Devices and node, such as ``15 GiB of gpu-3 on node-2, already prepared``; empty if the server has none.
     failure
         Why the last start failed, or why the server was ended; empty if neither happened.
     failed_at

@@ -47,7 +47,7 @@ class StartMessages:
     sentence
         What happens now, for the user.
     place
-        Devices and node of the server, such as ``15 GiB of gpu-3 on node-2, warm``; empty until they are known.
+        Devices and node of the server, such as ``15 GiB of gpu-3 on node-2``; empty until they are known.
     """
 
     def __init__(self, namespace: str, pod_name: str) -> None:

@@ -344,7 +344,7 @@ def test_amounts_of_several_capacities_are_named(catalog):
             "nic": {"device_class": NIC, "capacity": {"bandwidth": "150M", "vlans": 1}},
         }
     )
-    assert shown_by(made, catalog)["description"] == "15 GiB, 200M of bandwidth will be reserved."
+    assert shown_by(made, catalog)["description"] == "15 GiB, 200 Mbit/s of bandwidth will be reserved."
 
 
 def test_a_choice_that_leads_to_another_device_shows_the_difference(catalog):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_spawner.dra.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.user_form.offers import Offer, reserved_amounts
-from dra_spawner.profiles.user_form.sizes import pick_sizes, readable_amount, readable_range
+from dra_spawner.profiles.user_form.sizes import pick_sizes, readable_range
 from tests.all_of_them import all_of_them
 
 parse = Quantity.parse
@@ -121,7 +121,7 @@ def test_amounts_that_no_device_gives():
     ("amount", "text"), [("10Gi", "10 GiB"), ("1536Mi", "1536 MiB"), ("4864Mi", "4864 MiB"), ("5", "5"), ("1G", "1G")]
 )
 def test_readable_amounts(amount, text):
-    assert readable_amount(parse(amount)) == text
+    assert readable_range(parse(amount), parse(amount)) == text
 
 
 def test_amounts_that_are_not_above_zero_or_too_large_are_not_given():

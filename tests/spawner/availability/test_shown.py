@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.availability_text import LABELS, LEGEND
 from dra_spawner.spawner.availability.shown import ShownAvailability, usual_sentence, wait_text
 from tests.all_of_them import all_of_them
 
@@ -13,13 +14,13 @@ from tests.all_of_them import all_of_them
         "ready": (ShownAvailability(AvailabilityState.READY), "ready"),
         "free, whatever the wait": (ShownAvailability(AvailabilityState.FREE, wait=(1, 2)), "free now"),
         "after preemption": (ShownAvailability(AvailabilityState.AFTER_PREEMPTION), "free in a moment"),
-        "a node": (ShownAvailability(AvailabilityState.NEEDS_NODE, wait=(240, 350)), "needs a new machine: 4 to 6 min"),
-        "a node, no wait": (ShownAvailability(AvailabilityState.NEEDS_NODE), "needs a new machine"),
-        "stops": (ShownAvailability(AvailabilityState.WHEN_STOPPED, wait=(600, 2400)), "when another server stops: 10 to 40 min"),
+        "a node": (ShownAvailability(AvailabilityState.NEEDS_NODE, wait=(240, 350)), "new machine: 4 to 6 min"),
+        "a node, no wait": (ShownAvailability(AvailabilityState.NEEDS_NODE), "new machine"),
+        "stops": (ShownAvailability(AvailabilityState.WHEN_STOPPED, wait=(600, 2400)), "all in use: 10 to 40 min"),
         "never": (ShownAvailability(AvailabilityState.NEVER, "No GPU has 80 GiB."), "never: no GPU has 80 GiB"),
         "abbreviation": (ShownAvailability(AvailabilityState.NEVER, "GPUs have 40 GiB."), "never: GPUs have 40 GiB"),
         "one letter": (ShownAvailability(AvailabilityState.NEVER, "A GPU has 40 GiB."), "never: a GPU has 40 GiB"),
-        "long reason": (ShownAvailability(AvailabilityState.NEVER, "x" * 61 + "."), "never"),
+        "long reason": (ShownAvailability(AvailabilityState.NEVER, "x" * 24 + "."), "never"),
         "no reason": (ShownAvailability(AvailabilityState.NEVER), "never"),
         "unknown": (ShownAvailability(AvailabilityState.UNKNOWN), "not known"),
     },
@@ -60,8 +61,15 @@ def test_how_long_a_server_that_waits_usually_waits(state, wait, sentence):
     assert usual_sentence(ShownAvailability(state, "", wait)) == sentence
 
 
-def test_every_state_has_a_label():
-    assert all(ShownAvailability(state).label for state in AvailabilityState)
+def test_every_state_has_a_label_that_fits_a_phone_and_a_meaning():
+    waits = [None, (0, 5_399), (3_600, 7_200), (3_600, 2_592_000)]
+    labels = {
+        each: ShownAvailability(each, "No GPU has 80 GiB.", wait).label for each in AvailabilityState for wait in waits
+    }
+    assert all(0 < len(label) <= 30 for label in labels.values()), labels
+    said = {LABELS[state] for state in LEGEND}
+    assert said == set(LABELS.values())
+    assert len(said) == len(LEGEND)
 
 
 @all_of_them(

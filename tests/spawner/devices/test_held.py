@@ -17,6 +17,12 @@ def result(device="gpu-3", pool="node-2", **consumed):
 
 
 GPUS = [HeldDevice(f"gpu-{number}", "node-2") for number in range(8)]
+
+
+def nic(**share):
+    return [HeldDevice("nic-0", "node-2", share)]
+
+
 TWO_CAPACITIES = {"example.com/bandwidth": "1G", "memory": "no amount"}
 
 
@@ -28,7 +34,11 @@ TWO_CAPACITIES = {"example.com/bandwidth": "1G", "memory": "no amount"}
         "of a shared pool": ([HeldDevice("nic-0", "rack")], "nic-0 of rack on node-2"),
         "two": (GPUS[:2], "gpu-0 and gpu-1 on node-2"),
         "many": (GPUS, "8 devices on node-2"),
-        "several": ([HeldDevice("nic-0", "node-2", TWO_CAPACITIES)], "1G bandwidth and no amount of nic-0 on node-2"),
+        "several": ([HeldDevice("nic-0", "node-2", TWO_CAPACITIES)], "1 Gbit/s and no amount of nic-0 on node-2"),
+        "in a VLAN": (nic(bandwidth="1G", vlans="1"), "1 Gbit/s in a VLAN of nic-0 on node-2"),
+        "a VLAN alone": (nic(**{"dra.net/vlans": "1"}), "a VLAN of nic-0 on node-2"),
+        "VLANs": (nic(**{"dra.net/bandwidth": "150M", "vlans": "3"}), "150 Mbit/s in 3 VLANs of nic-0 on node-2"),
+        "one of many": (nic(queues="1", engines="2"), "2 engines and 1 queue of nic-0 on node-2"),
         "none": ([], ""),
     },
 )
@@ -36,8 +46,8 @@ def test_place(devices, words):
     assert place_text(devices, "node-2") == words
 
 
-def test_a_warm_claim_is_called_warm():
-    assert place_text([HeldDevice("gpu-3", "node-2")], "node-2", warm=True) == "gpu-3 on node-2, warm"
+def test_a_warm_claim_is_already_prepared():
+    assert place_text([HeldDevice("gpu-3", "node-2")], "node-2", warm=True) == "gpu-3 on node-2, already prepared"
 
 
 def test_only_requested_amounts_are_shown():

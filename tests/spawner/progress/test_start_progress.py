@@ -118,9 +118,9 @@ class TestLine:
     def test_devices_and_node_come_first(self):
         messages = StartMessages("jupyterhub", "jupyter-ada")
         messages.notify("All devices are in use.")
-        messages.found_place("15 GiB of gpu-3 on node-2, warm")
+        messages.found_place("15 GiB of gpu-3 on node-2, already prepared")
         assert messages.line() == (
-            "Yours: 15 GiB of gpu-3 on node-2, warm. A place was found. Your server is being prepared there."
+            "Yours: 15 GiB of gpu-3 on node-2, already prepared. A place was found. Your server is being prepared there."
         )
         messages.with_events([event("a", "Pulling image x", "Pulling")])
         assert messages.line().endswith("is being downloaded. This may take some minutes.")

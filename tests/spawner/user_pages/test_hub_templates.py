@@ -81,10 +81,10 @@ def test_the_first_script_of_the_page_of_a_start_is_the_hubs_own():
 def test_the_home_page_shows_devices_and_failures():
     text = home(
         hub_environment(),
-        server(record=ServerRecord(place="15 GiB of gpu-3 on node-2, warm"), active=True, ready=True),
+        server(record=ServerRecord(place="15 GiB of gpu-3 on node-2, already prepared"), active=True, ready=True),
         server("second", ServerRecord.of_failure("All devices are in use.")),
     )
-    assert "Your server has <strong>15 GiB of gpu-3 on node-2, warm</strong>." in text
+    assert "Your server has <strong>15 GiB of gpu-3 on node-2, already prepared</strong>." in text
     assert "<strong>Server second did not start</strong>" in text
     assert "All devices are in use." in text
 

@@ -8,6 +8,8 @@
   const REFRESH_MS = 30000;
   // The server itself answers within 5 s.
   const LIMIT_MS = 10000;
+  const SEEN = "dra-spawner:devices-seen";
+  const WIDE_PIXELS = 900;
   const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3 jp-icon-selectable"
     fill="#616161" d="M7 2v2H5a1 1 0 0 0-1 1v2H2v2h2v2H2v2h2v2H2v2h2v2a1 1 0 0 0 1 1h2v2h2v-2h2v2h2v-2h2v2h2v-2h2a1 1 0 0 0
     1-1v-2h2v-2h-2v-2h2v-2h-2V9h2V7h-2V5a1 1 0 0 0-1-1h-2V2h-2v2h-2V2h-2v2H9V2zm-1 4h12v12H6zm3 3v6h6V9z"/></svg>`;
@@ -47,14 +49,13 @@
 
   function deviceElement(device) {
     const card = element("section", "", device.faulty ? "dra-device dra-faulty" : "dra-device");
-    const name = device.product ? `${device.name} (${device.product})` : device.name;
-    card.append(element("h3", device.claim ? `${device.claim}: ${name}` : name));
+    card.append(element("h3", device.product ? `${device.name} (${device.product})` : device.name));
     const network = device.network || {};
     const rows = {
-      Health: `${device.faulty ? "⚠ " : ""}${device.health_sentence || device.health}`,
-      Share: device.share.map((each) => `${each.text} ${each.capacity}`).join(", "),
+      Share: device.share.map((each) => each.words).join(", "),
       Enforced: device.enforcement,
-      Kind: device.device_class || device.driver,
+      Health: `${device.faulty ? "⚠ " : ""}${device.health_sentence || device.health}`,
+      For: device.claim,
       Interface: network.interface,
       Hardware: network.hardware_address,
       Addresses: (network.addresses || []).join(", "),
@@ -75,9 +76,9 @@
 
   /** The panel's content: the devices that were known last, and what is not known now. */
   function show(node, answer, devices) {
-    const parts = [element("h2", "My devices")];
+    const parts = [element("h2", "My devices"), ...devices.map(deviceElement)];
     const where = answer.node ? `On ${answer.node}` : "";
-    const warm = answer.warm ? "ready before your server started" : "";
+    const warm = answer.warm ? "prepared before your server started" : "";
     const line = [where, warm].filter(Boolean).join(", ");
     if (line) {
       parts.push(element("p", `${line}.`));
@@ -90,7 +91,6 @@
     if (answer.known && !devices.length) {
       parts.push(element("p", "Your server has no devices."));
     }
-    parts.push(...devices.map(deviceElement));
     if (answer.at && (devices.length || answer.known)) {
       parts.push(element("p", `As of ${answer.at.toLocaleTimeString()}.`, "dra-note"));
     }
@@ -162,6 +162,19 @@
       }
     }
 
+    // A user who has never seen the panel does not know that it is there. On a phone it would hide all else.
+    function openOnce() {
+      try {
+        const isSeen = window.localStorage.getItem(SEEN) !== null;
+        if (!isSeen && known.devices.length && window.innerWidth >= WIDE_PIXELS) {
+          window.localStorage.setItem(SEEN, "yes");
+          app.shell.activateById(panel.id);
+        }
+      } catch (error) {
+        // A browser that stores nothing: the panel stays closed, rather than open each time.
+      }
+    }
+
     let asking = false;
     async function refresh() {
       if (asking || document.visibilityState !== "visible") {
@@ -175,7 +188,10 @@
       }
     }
 
-    void app.restored.then(() => take(last));
+    void app.restored.then(() => {
+      take(last);
+      openOnce();
+    });
     setInterval(refresh, REFRESH_MS);
     document.addEventListener("visibilitychange", refresh);
   }
