@@ -173,6 +173,8 @@ def never_text(choice: Choice, finding: Finding, inventory: Inventory) -> str:
     finding
         An error in the choice.
     """
+    if finding.rule == rules.DEVICE_CLASS.name:
+        return "it asks for a kind of device that this cluster does not have"
     if finding.rule not in _BEYOND_NODES or not inventory.nodes:
         return ""
     extended = _extended_claim(choice, inventory)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # rules and the simulator, which a hub that checks nothing do
 
 __all__ = ["Checks", "ClusterCheck", "checks_of_hub", "values_for_rules"]
 
+_WRONG_SETTINGS: Final = "its settings do not fit what is there"
 #: Traits that rules read.
 _SETTINGS: Final = (
     TRAIT,
@@ -68,9 +69,9 @@ class ClusterCheck(Step):
         if found is not None:
             error, text = found
             self.log.error("Spawn refused, the choice cannot work on this cluster: %s", error)
-            why = text or error.message
-            why = why if why.endswith((".", "?")) else f"{why}."
-            sentence = f"This choice cannot work on this cluster: {why} Please tell your administrator."
+            # The finding names objects of the cluster, for administrators.
+            why = text or _WRONG_SETTINGS
+            sentence = f"This choice cannot work on this cluster: {why}. Please tell your administrator."
             raise SpawnRefused(sentence, RefusalReason.PROFILE)
 
     def _choice(self) -> Choice:
