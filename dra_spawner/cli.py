@@ -12,9 +12,10 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from dra_spawner import __version__, names
+from dra_spawner.common.close_names import did_you_mean
 from dra_spawner.common.project_links import project_links
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -28,6 +29,7 @@ _COMMANDS: Final = {
     "check": ("check", "render", "schema"),
     "doctor": ("doctor",),
     "try_choices": ("try",),
+    "operate": ("status", "classes", "drain"),
     "history": ("history",),
     "budgets": ("budgets",),
     "replay": ("replay",),
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["service"]:
         # The service's settings are traitlets, which parse the command line themselves.
+        _refuse_unknown_service_options(arguments[1:])
         from dra_spawner.service import main as run_service
 
         return run_service(arguments[1:])
@@ -120,13 +123,48 @@ class _Command(argparse.ArgumentParser):
         """Refuse unknown arguments here; argparse would show the usage of ``dra-spawner`` alone."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unknown: {' '.join(unknown)}; {self.prog} --help shows what is allowed")
+            self.refuse(unknown)
         return options, unknown
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End with usage and code 2, as these arguments are unknown."""
+        options = [each for each in self._option_string_actions if each.startswith("--")]
+        hint = did_you_mean(unknown[0].partition("=")[0], options)
+        self.error(f"unknown: {' '.join(unknown)}.{hint} {self.prog} --help shows what is allowed")
+
+    def unknown_options(self, arguments: Sequence[str]) -> list[str]:
+        """Long options among arguments that this parser does not know."""
+        return [
+            each
+            for each in arguments
+            if each.startswith("--") and each != "--" and each.partition("=")[0] not in self._option_string_actions
+        ]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's, and the allowed value that is most like a wrong one."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            hint = did_you_mean(str(value), map(str, action.choices or ()))
+            raise argparse.ArgumentError(action, f"{error.message}.{hint}" if hint else error.message) from None
 
     def _print_help(self, options: argparse.Namespace) -> int:
         """What a command without a command of its own does."""
         self.print_help()
         return 0
+
+
+def _refuse_unknown_service_options(arguments: Sequence[str]) -> None:
+    """End with the usage of ``service``: traitlets, which parses the command line, would print one of its own.
+
+    A setting has a dot in its name, such as ``--DRASpawnerService.url=…``.
+    """
+    commands = _Command(prog=names.PROJECT).add_subparsers(parser_class=_Command)
+    import_module("dra_spawner.commands.service").add_commands(commands)
+    service = commands.choices["service"]
+    unknown = [each for each in service.unknown_options(arguments) if "." not in each.partition("=")[0]]
+    if unknown:
+        service.refuse(unknown)
 
 
 def _modules(command: str) -> list[Any]:

@@ -154,7 +154,7 @@ def begin(hub: JupyterHub) -> None:
 
 
 def _shorten_log(hub: JupyterHub) -> None:
-    from dra_spawner.spawner.hub_parts.refusal_log import RefusalFilter
+    from dra_spawner.spawner.hub_start.refusal_log import RefusalFilter
 
     if not any(isinstance(each, RefusalFilter) for each in hub.log.filters):
         hub.log.addFilter(RefusalFilter())

@@ -10,6 +10,7 @@ import pytest
 
 from dra_spawner import __version__
 from dra_spawner.cli import main
+from tests.all_of_them import all_of_them
 
 
 def run(capsys, *arguments):
@@ -156,3 +157,26 @@ def test_the_reader_of_the_output_may_close_the_pipe():
     with os.fdopen(writing, "wb") as output:
         done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, timeout=240)
     assert (done.returncode, done.stderr) == (128 + 13, b"")
+
+
+@all_of_them(
+    "arguments, said",
+    {
+        "command": (["statu"], "Did you mean status?"),
+        "option": (["doctor", "--fromat", "json"], "unknown: --fromat json. Did you mean --format?"),
+        "value": (["doctor", "--format", "jsn"], "Did you mean json?"),
+        "service": (
+            ["service", "--kubeconfg=x"],
+            "dra-spawner service: error: unknown: --kubeconfg=x. Did you mean --kubeconfig?",
+        ),
+        "far": (["service", "--nope"], "usage: dra-spawner service [-h] [-f FILE]"),
+        "nothing like it": (["qqqqqqq"], "invalid choice: 'qqqqqqq'"),
+    },
+)
+def test_a_typing_error_is_answered_with_what_is_like_it(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())

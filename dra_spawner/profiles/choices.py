@@ -194,7 +194,11 @@ def pick_choice(
         return _listed(base.path_to(TRAIT), "", {}, Merged().under(base), compiler)
     by_slug = {profile_slug(each): (where, each) for where, each in profiles}
     if profile and profile not in by_slug:
-        raise LookupError(f"there is no profile {profile}; there are: {', '.join(by_slug)}")
+        # Imported here: the hub imports this module, and has no use for it.
+        from dra_spawner.common.close_names import did_you_mean
+
+        hint = did_you_mean(profile, by_slug)
+        raise LookupError(f"there is no profile {profile}; there are: {', '.join(by_slug)}{hint and '.' + hint}")
     default = next((each for _, each in profiles if each.get("default")), profiles[0][1])
     where, chosen = by_slug[profile or profile_slug(default)]
     options = {option.name: option for option in _options(chosen, where)}

@@ -47,7 +47,8 @@ class ChangeFeed:
     age of the data about the cluster. A stream that goes on says nothing about the data otherwise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, heartbeat_seconds: float = _HEARTBEAT_SECONDS) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
         self.data_age: Callable[[], float] = lambda: math.inf
         """Seconds since the data about the cluster were complete."""
         self._epoch = secrets.token_hex(4)
@@ -111,7 +112,7 @@ class ChangeFeed:
         begun = f"retry: 1000\nid: {self._epoch}-{self._number if seen is None else seen}\n"
         yield (begun + ("event: reset\ndata: {}\n\n" if seen is None and last_id else ": begun\n\n")).encode()
         yield self._heartbeat()
-        beat = loop.time() + _HEARTBEAT_SECONDS
+        beat = loop.time() + self._heartbeat_seconds
         seen = self._number if seen is None else seen
         while True:
             following = self._next
@@ -123,7 +124,7 @@ class ChangeFeed:
                 return
             if now >= beat:
                 yield self._heartbeat()
-                beat = now + _HEARTBEAT_SECONDS
+                beat = now + self._heartbeat_seconds
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(end, beat)):
                     await following.wait()

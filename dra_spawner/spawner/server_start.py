@@ -31,6 +31,7 @@ from dra_spawner.spawner.spawn_refusal import (
     count_as_refusal,
     count_failed_start,
     is_for_users,
+    log_refusal,
     most_informative_error,
     refusal_of_error,
 )
@@ -193,18 +194,12 @@ class ServerStart:
             count_failed_start(refusal)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(spawner)
-                self._log_refusal(refusal)
+                log_refusal(self._server.log, spawner.user.name, spawner.name, refusal)
                 self._home.record_failure(str(refusal))
                 await self._page.explain_failure(refusal, free, began + spawner.start_timeout)
             if refusal is error:
                 raise
             raise refusal from error
-
-    def _log_refusal(self, refusal: SpawnRefused) -> None:
-        # Imported here, as most starts do not fail.
-        from dra_spawner.spawner.hub_parts.refusal_log import log_refusal
-
-        log_refusal(self._server.log, self._spawner.user.name, self._spawner.name, refusal)
 
     def _telling_of_place(self) -> asyncio.Task[None] | None:
         watch = self.attempt.step(PodWatch)

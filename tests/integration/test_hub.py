@@ -110,7 +110,10 @@ async def test_spawn_stop_and_start_again(cluster, hub):
 
     await eventually(lambda: "Checked device profiles: choices=" in hub.log.read_text(), "profiles are checked")
     message = await last_message(hub, "no-such-class")
-    assert "This choice cannot work on this cluster: it asks for a kind of device that this cluster does not have" in message
+    assert (
+        "This choice cannot work on this cluster: it asks for a kind of device that this cluster does not have"
+        in message
+    )
     assert "missing.example" not in message
     if cluster.kind == "real":
         message = await last_message(hub, "refused")

@@ -15,7 +15,7 @@ def record_of(message: object, *arguments: object, with_error: bool = False) -> 
         raise ValueError("no such\nthing")
     except ValueError:
         exc_info = sys.exc_info() if with_error else None
-    return logging.LogRecord("dra_spawner.x", logging.WARNING, "x.py", 1, message, arguments, exc_info)  # type: ignore[arg-type]
+    return logging.LogRecord("dra_spawner.x", logging.WARNING, "x.py", 1, message, arguments, exc_info)
 
 
 def test_each_record_is_one_json_object() -> None:

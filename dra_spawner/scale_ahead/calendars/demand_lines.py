@@ -30,6 +30,14 @@ _LINE: Final = re.compile(
     r"(?:\s+within\s+(?P<ramp>\d{1,6})\s*min(?:utes)?)?",
     re.IGNORECASE,
 )
+_PARTS: Final = (
+    ("a number of users", re.compile(r"\d{1,9}(?=\s|$)")),
+    ('"of"', re.compile(r"\s+of(?=\s|$)", re.IGNORECASE)),
+    ("a profile", re.compile(r'\s+(?:"[^"]{1,250}"|[^\s"]{1,250})(?=\s|$)')),
+    ("", re.compile(r"(?:\s+(?:in\s+total|additional)(?=\s|$))?", re.IGNORECASE)),
+    ("", re.compile(r"(?:\s+within\s+\d{1,6}\s*min(?:utes)?(?=\s|$))?", re.IGNORECASE)),
+)
+"""Parts of a line with what they are; the last ones may be missing."""
 _BEGIN: Final = re.compile(r"\s*\d+\s+of\s", re.IGNORECASE)
 
 
@@ -60,6 +68,24 @@ def looks_like_demand(line: str) -> bool:
     return _BEGIN.match(line) is not None
 
 
+def _wrong_part(line: str) -> str:
+    """The first part of an invalid line that is wrong, with what is expected in its place."""
+    if not line or not line.isprintable():
+        return repr(line[:100])
+    at, expected = 0, ""
+    for expected, pattern in _PARTS:
+        match = pattern.match(line, at)
+        if match is None:
+            break
+        at, expected = match.end(), ""
+    rest = line[at:].strip()
+    part = rest[:100] if not expected else rest.partition(" ")[0][:100]
+    if not rest:
+        return f"nothing after {line[:100]!r} where {expected} is expected"
+    where = f"where {expected} is expected" if expected else "after the profile"
+    return f"{part!r} {where}, in {line[:100]!r}"
+
+
 def read_demand_line(line: str) -> DemandLine:
     """Read one line.
 
@@ -72,7 +98,7 @@ def read_demand_line(line: str) -> DemandLine:
     line = " ".join(line[:_LONGEST].split())
     found = _LINE.fullmatch(line) if line.isprintable() else None
     if found is None:
-        raise ValueError(f"found {line[:100]!r}; allowed is {_ALLOWED}")
+        raise ValueError(f"found {_wrong_part(line)}; allowed is {_ALLOWED}")
     users, ramp = int(found["users"]), found["ramp"]
     if users > MAX_USERS:
         raise ValueError(f"found {users} users; allowed are at most {MAX_USERS}")

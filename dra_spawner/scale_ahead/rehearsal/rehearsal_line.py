@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, NoReturn
 
+from dra_spawner.common.close_names import did_you_mean
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice, is_combination
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
@@ -74,7 +75,8 @@ def read_rehearsal_line(line: str, now: datetime, zone: tzinfo = UTC) -> Rehears
     when = list(_WHEN.finditer(rest))
     if len(when) != 1:
         found = f"{len(when)} times" if when else "no time"
-        raise ValueError(f"found {found} in {line.strip()[:100]!r}; allowed is {_ALLOWED}")
+        where = f"in {rest.strip()[:100]!r}" if rest.strip() else f"after {line.strip()[:100]!r}"
+        raise ValueError(f"found {found} {where}; allowed is {_ALLOWED}")
     demand = read_demand_line(head[0] + rest[: when[0].start()] + rest[when[0].end() :])
     if demand.users > MAX_PLACEHOLDERS:
         raise ValueError(f"found {demand.users} users; a rehearsal allows at most {MAX_PLACEHOLDERS}")
@@ -134,5 +136,6 @@ def published_choice(line: RehearsalLine, published: PublishedShapes) -> Rehears
         known = sorted(each for each in published.shapes if not is_combination(each))
         more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
         listed = ", ".join(known[:_MAX_NAMES]) or "none"
-        raise ValueError(f"found the profile {name[:100]!r}; the hub publishes {listed}{more}")
+        hint = did_you_mean(name, [*known, *published.shapes])
+        raise ValueError(f"found the profile {name[:100]!r}; the hub publishes {listed}{more}.{hint}")
     return replace(line, demand=replace(line.demand, profile=choice))

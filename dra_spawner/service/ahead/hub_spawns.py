@@ -85,6 +85,8 @@ class HubSpawns:
         Returns the servers that the cluster shows.
     encryption
         Certificates of a hub with ``internal_ssl``.
+    interval_seconds, idle_seconds
+        Pause after an answer, and after one without servers that have no pod, unless a pod comes.
     now
         Returns seconds of a monotonic clock.
     """
@@ -97,6 +99,8 @@ class HubSpawns:
         known: Callable[[], KnownServers],
         *,
         encryption: ssl.SSLContext | None = None,
+        interval_seconds: float = _INTERVAL_SECONDS,
+        idle_seconds: float = _IDLE_SECONDS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = f"{api_url.rstrip('/')}/users"
@@ -104,6 +108,8 @@ class HubSpawns:
         self._published = published
         self._known = known
         self._encryption = encryption
+        self._interval_seconds = interval_seconds
+        self.idle_seconds = idle_seconds
         self._now = now
         self._servers: dict[ServerName, object] = {}
         self._asked_at: float | None = None
@@ -165,11 +171,11 @@ class HubSpawns:
                 await self.refresh()
             except Exception:  # a defect here must not end the service, and the next answer may be better
                 log.exception("The hub's pending spawns are not read")
-            least = _RETRY_SECONDS if self._problem else _INTERVAL_SECONDS
+            least = _RETRY_SECONDS if self._problem else self._interval_seconds
             await asyncio.sleep(max(least, _PAUSE_FACTOR * (self._now() - began)))
             if not self._problem and not self._counts():
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_IDLE_SECONDS):
+                    async with asyncio.timeout(self.idle_seconds):
                         await self._new_pod.wait()
 
     async def refresh(self) -> None:

@@ -59,7 +59,7 @@ def test_the_time_stands_anywhere_after_the_profile(line: str, demand: DemandLin
 @all_of_them(
     "line, message",
     [
-        ("350 of gpu-slice", "found no time in '350 of gpu-slice'; allowed is \"at 17:00\""),
+        ("350 of gpu-slice", "found no time after '350 of gpu-slice'; allowed is \"at 17:00\""),
         ("350 of gpu-slice at 5 pm", "found no time"),
         ("350 of gpu-slice at 25:00", "found 'at 25:00'; allowed is a date like 2026-11-24 and a time from 0:00"),
         ("350 of gpu-slice at 2026-02-30 17:00", "found 'at 2026-02-30 17:00'; allowed is a date"),
@@ -70,8 +70,18 @@ def test_the_time_stands_anywhere_after_the_profile(line: str, demand: DemandLin
         ("350 of gpu-slice at 17:00 now", "found 2 times"),
         ("350 of gpu-slice at 2031-01-01 17:00", "found 2031-01-01; allowed is a day within a year"),
         ("350 of gpu-slice at 0001-01-01 0:00+10:00", "allowed is a day within a year from now"),
-        ("350 gpu-slice at 17:00", "allowed is a line like"),
-        ("350 of gpu slice at 17:00", "found '350 of gpu slice'; allowed is a line like"),
+        (
+            "350 gpu-slice at 17:00",
+            "found 'gpu-slice' where \"of\" is expected, in '350 gpu-slice at 17:00'; allowed is",
+        ),
+        ("x of gpu-slice at 17:00", "found 'x' where a number of users is expected"),
+        ("of gpu-slice now", "found 'of' where a number of users is expected"),
+        ("350", "found nothing after '350' where \"of\" is expected"),
+        ("350 of", "found nothing after '350 of' where a profile is expected"),
+        ("350 of gpu slice at 17:00", "found 'slice' after the profile, in '350 of gpu slice'; allowed is a line like"),
+        ("350 of gpu-slice im total at 17:00", "found 'im total' after the profile"),
+        ("350 of gpu-slice in total within 20 at 17:00", "found 'within 20' after the profile"),
+        ("350 of gpu-slice at 5 pm", "found no time in 'at 5 pm'"),
         ("50000 of gpu-slice at 17:00", "found 50000 users; a rehearsal allows at most 10000"),
         ("", "found ''; allowed is a line like"),
     ],
@@ -92,7 +102,8 @@ def test_the_profile_is_one_that_the_hub_publishes() -> None:
     assert choice("gpu-slice") == "gpu-slice"
     assert choice("gpu-slice/b=2,a=1") == "gpu-slice/a=1,b=2", "the order of options does not matter"
     for name, message in (
-        ("gpu", "found the profile 'gpu'; the hub publishes gpu-slice, small$"),
+        ("gpu-slcie", r"found the profile 'gpu-slcie'; the hub publishes gpu-slice, small\. Did you mean gpu-slice\?$"),
+        ("zebra", r"found the profile 'zebra'; the hub publishes gpu-slice, small\.$"),
         ("shared", "found the profile 'shared', which is left out: its servers share a claim$"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -255,6 +255,9 @@ def _unknown(name: str, published: PublishedShapes) -> str:
     names = sorted(each for each in published.shapes if not is_combination(each))
     more = len(published.shapes) - len(names)
     found = ", ".join(names) or "none"
-    return f"placeholders of {name}: there is no such choice; there are: {found}" + (
-        f" and {more} combinations of several options" if more else ""
-    )
+    combinations = f" and {more} combinations of several options" if more else ""
+    # Imported here: the hub imports this module, and has no use for it.
+    from dra_spawner.common.close_names import did_you_mean
+
+    hint = did_you_mean(name, names)
+    return f"placeholders of {name}: there is no such choice; there are: {found}{combinations}{hint and '.' + hint}"

@@ -63,8 +63,9 @@ def is_extended_resource(name: str) -> bool:
 def device_classes(spec: Mapping[str, object]) -> Iterator[str]:
     """Names of the device classes in a claim's spec."""
     devices = spec.get("devices")
-    for request in devices.get("requests", ()) if isinstance(devices, Mapping) else ():
-        for each in (request.get("exactly"), *request.get("firstAvailable", ())):
+    # JSON's null is a list without items to the API server.
+    for request in (devices.get("requests") or ()) if isinstance(devices, Mapping) else ():
+        for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if each and "deviceClassName" in each:
                 yield each["deviceClassName"]
 

@@ -63,7 +63,8 @@ def test_default_options_may_be_spelt_out() -> None:
 def test_the_limit_of_a_start_is_published() -> None:
     written = published_config_map(PublishedShapes({"gpu": GPU}, start_seconds=300), "hub", {})
     assert read_config_map(written).start_seconds == 300
-    for wrong in (0, -1, "300", True, 10**9, None, [], 1.5):
+    wrongs: tuple[object, ...] = (0, -1, "300", True, 10**9, None, [], 1.5)
+    for wrong in wrongs:
         content = {**json.loads(written["data"]["shapes.json"]), "start_seconds": wrong}
         found = read_config_map({**written, "data": {"shapes.json": json.dumps(content)}})
         assert (found.start_seconds, found.problem, list(found.shapes)) == (0, "", ["gpu"]), wrong
@@ -102,7 +103,8 @@ def test_placeholders_of_an_omitted_combination_are_reported() -> None:
     _, problems = policy_with(Policy(), published, {"gpu/b=2,a=1": ReplicaRange(1, 2), "cpu/c=3": ReplicaRange(1, 1)})
     assert problems == [
         "placeholders of gpu/b=2,a=1: this choice is left out: 400 are too many",
-        "placeholders of cpu/c=3: there is no such choice; there are: cpu, gpu and 1 combinations of several options",
+        "placeholders of cpu/c=3: there is no such choice; there are: cpu, gpu and 1 combinations of several options."
+        " Did you mean cpu?",
     ]
 
 

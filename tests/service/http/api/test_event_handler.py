@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 
 import aiohttp
 import pytest
 
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.service import change_feed
+from dra_spawner.service.change_feed import ChangeFeed
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.api.event_handler import EventsHandler
 from dra_spawner.simulator.model.cluster_objects import Kind
@@ -62,7 +63,7 @@ async def test_the_heartbeat_and_each_answer_say_how_old_the_data_are(url: str, 
     ages: list[str] = []
     async with aiohttp.ClientSession() as session:
         for age in (math.inf, 3.21, 52.0):
-            context.feed.data_age = lambda age=age: age
+            context.feed.data_age = partial(float, age)
             async with session.get(url) as answer:
                 ages.append(answer.headers["DRA-Spawner-Data-Age"])
                 await answer.content.readuntil(b"\n\n")
@@ -71,12 +72,12 @@ async def test_the_heartbeat_and_each_answer_say_how_old_the_data_are(url: str, 
     assert ages == ["unknown", beats[0], "3.2", beats[1], "52.0", beats[2]]
 
 
-async def test_heartbeats_go_on_while_much_changes(context: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_feed, "_HEARTBEAT_SECONDS", 0.01)
-    with context.feed.stream("", 30) as events:
+async def test_heartbeats_go_on_while_much_changes() -> None:
+    feed = ChangeFeed(heartbeat_seconds=0.01)
+    with feed.stream("", 30) as events:
         found = b""
         while found.count(b"event: age") < 3:
-            context.feed.publish("decision", {})
+            feed.publish("decision", {})
             found += await anext(events)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from jupyterhub.handlers import pages
 
-from dra_spawner.spawner.hub_parts.refusal_log import RefusalFilter, log_refusal
-from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, SpawnRefused
+from dra_spawner.spawner.hub_start.refusal_log import RefusalFilter
+from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, SpawnRefused, log_refusal
 
 SENTENCE = "No device of this kind became free."
 

@@ -10,31 +10,14 @@ from collections import deque
 from pathlib import PurePath
 from typing import Final
 
-from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
 
-__all__ = ["RefusalFilter", "log_refusal"]
+__all__ = ["RefusalFilter"]
 
 #: Sentences whose repetition by JupyterHub is left out.
 _REMEMBERED: Final = 100
 _REFUSAL: Final = "spawn_refused"
 _OF_OTHERS: Final = frozenset(("jupyterhub", "tornado"))
-
-
-def log_refusal(log: logging.Logger, user: str, server: str, refusal: SpawnRefused) -> None:
-    """Log a refused start in one line; what a user has chosen or typed wrongly is no error."""
-    log.log(
-        _level(refusal),
-        "Spawn failed: user=%s server=%s reason=%s: %s",
-        user,
-        server,
-        refusal.refusal,
-        refusal,
-        extra={_REFUSAL: refusal},
-    )
-
-
-def _level(refusal: SpawnRefused) -> int:
-    return logging.INFO if refusal.refusal is RefusalReason.OPTIONS else logging.ERROR
 
 
 class RefusalFilter(logging.Filter):
@@ -56,7 +39,7 @@ class RefusalFilter(logging.Filter):
             self._logged.append(error)
             record.msg, record.args = "%s: %s", (record.getMessage(), error)
             record.exc_info = record.exc_text = None
-            record.levelno = _level(error)
+            record.levelno = error.log_level
             record.levelname = logging.getLevelName(record.levelno)
             return True
         if not self._logged or _OF_OTHERS.isdisjoint(PurePath(record.pathname).parts):

@@ -1,0 +1,1 @@
+"""Commands that ask a running service: its state, announced classes, and drains."""

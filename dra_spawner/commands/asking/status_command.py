@@ -1,0 +1,77 @@
+"""``dra-spawner status``: what is wrong, who waits, and what can start now."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, TextIO
+
+from dra_spawner.commands.asking.service_client import ServiceClient, printable
+from dra_spawner.commands.asking.text_table import span, table
+
+__all__ = ["print_status"]
+
+#: Age of the data from which they count as old, as on the pages.
+_OLD_SECONDS: Final = 15.0
+
+
+def print_status(client: ServiceClient, out: TextIO, *, as_json: bool) -> int:
+    """Print the state of the service; 1 if something is wrong or a server waits, else 0.
+
+    Raises
+    ------
+    NotAnswered
+    """
+    status = client.get("api/status")
+    # A service without placeholders, and one that has not found the cluster, have no such lists.
+    choices, pending = client.items("api/profiles"), client.items("api/pending-servers")
+    if as_json:
+        out.write(f"{json.dumps({'status': status, 'profiles': choices, 'pending_servers': pending}, indent=2)}\n")
+    else:
+        out.write(_text(status, choices, pending))
+    return int(bool(_troubles(status) or pending))
+
+
+def _troubles(status: dict[str, Any]) -> list[str]:
+    age = status.get("staleness_seconds")
+    found = [] if age is None or age <= _OLD_SECONDS else [f"The data about the cluster are {span(age)} old."]
+    return [*found, *status.get("reasons", ()), *status.get("problems", ())]
+
+
+def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[dict[str, Any]]) -> str:
+    age = status.get("staleness_seconds")
+    known = "no data yet" if age is None else f"data {span(age)} old"
+    leader = printable(status.get("leader") or "none is known")
+    parts = [f"dra-spawner {printable(status.get('version', ''))}, leader {leader}, {known}\n"]
+    troubles = _troubles(status)
+    parts.append("\nProblems\n" if troubles else "\nNo problems.\n")
+    parts += [f"- {printable(each)}\n" for each in troubles]
+    if pending:
+        rows = [
+            (
+                each["name"],
+                ", ".join(each["profiles"][:1]),
+                span(each["wait_seconds"]),
+                each["sentence"] or each["cause"],
+            )
+            for each in pending
+        ]
+        parts += ["\n", table(("PENDING SERVER", "CHOICE", "FOR", "CAUSE"), rows)]
+    rows_of_choices = [
+        (
+            each["name"],
+            (each["availability"] or {}).get("state", "unknown"),
+            _warm(each),
+            each["in_use"],
+            each["pending"],
+        )
+        for each in choices
+        if "," not in each["name"]
+    ]
+    if rows_of_choices:
+        parts += ["\n", table(("CHOICE", "A SERVER NOW", "WARM", "IN USE", "PENDING"), rows_of_choices)]
+    return "".join(parts)
+
+
+def _warm(choice: dict[str, Any]) -> str:
+    warm, target = choice["placeholders"].get("warm", 0), choice["target"]
+    return str(warm) if target is None else f"{warm} of {target}"

@@ -1,0 +1,32 @@
+"""Tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dra_spawner.commands.asking.service_client import printable
+
+__all__ = ["span", "table"]
+
+_MAX_WIDTH = 60
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Rows below a head, in columns that are as wide as their texts; the last column is not cut."""
+    texts = [list(head), *([printable(value) for value in row] for row in rows)]
+    texts = [[*(_cut(each) for each in row[:-1]), row[-1]] for row in texts]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
+    lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in texts)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 1]}…"
+
+
+def span(seconds: float) -> str:
+    """A duration, rounded down to one unit."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
