@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ from dra_spawner.spawner.steps.second_pod import PODS_RECREATED
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.promtool import RULES, promtool
 from tests.service.replica import replica, server_objects, set_up
 
 ROOT = Path(__file__).parents[1]
-RULES = ROOT / "helm-values" / "chart" / "files" / "rules.yaml"
 DASHBOARD = json.loads((ROOT / "helm-values" / "chart" / "files" / "dashboard.json").read_text())
 DOCUMENTS = "".join(
     (ROOT / "docs" / name).read_text()
@@ -34,11 +33,6 @@ RUNBOOKS = "docs/how-to/paged-at-night.md"
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 needs_promtool = pytest.mark.needs_program("promtool")
-
-
-def promtool(*arguments: str, text: str = "") -> None:
-    done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def runbook_of(alert: str) -> str:

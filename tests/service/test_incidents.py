@@ -21,9 +21,9 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.polling import eventually
+from tests.promtool import RULES, promtool
 from tests.service.replica import publish_shapes, server_objects
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
-from tests.test_monitoring import RULES, promtool
 
 GPU = shape(WHOLE)
 SLICES = resource_path("resource.k8s.io/v1", "resourceslices")
