@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Histogram
 
 from dra_spawner.fairness.budget_settings import ReadBudgets
 from dra_spawner.history.database import HistoryDatabase
@@ -39,6 +39,7 @@ from dra_spawner.service.web_settings import WebSettings
 
 __all__ = ["ReplicaReadiness", "Role", "ServiceContext"]
 
+_ANSWER_BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 #: Lists of the API that show what people set.
 _SET_BY_PEOPLE: Final = ("audit", "calendar-entries", "placeholders", "profiles", "settings")
 
@@ -101,9 +102,18 @@ class ServiceContext:
     feed: ChangeFeed = field(default_factory=ChangeFeed)
     """Changes, for streams."""
 
+    placement_seconds: Histogram = field(init=False)
+    """Times of answers about placements, each of which a user waits for."""
+
     def __post_init__(self) -> None:
         self.use = DeviceUse(self.budgets, self._hub)
         self.registry.register(self.idle_devices)
+        self.placement_seconds = Histogram(
+            "dra_spawner_placement_answer_seconds",
+            "Seconds from the hub's question about a placement until it is answered",
+            buckets=_ANSWER_BUCKETS,
+            registry=self.registry,
+        )
 
     def follow(
         self, watch: ClusterWatch, controller: ScaleAheadController | None = None, node_kinds: Sequence[NodeKind] = ()

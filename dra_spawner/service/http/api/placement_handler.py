@@ -70,6 +70,10 @@ class PlacementsHandler(PlaceholderHandler):
             ) from None
         self.write_json(reservation_json(reservation))
 
+    def on_finish(self) -> None:
+        """Note how long a user has waited for the answer."""
+        self.context.placement_seconds.observe(self.request.request_time())
+
 
 def _question(body: bytes) -> dict[str, str]:
     """The validated body; errors name key, found and allowed values."""
