@@ -33,7 +33,7 @@ WRONG: Final = (
     ("placeholders.controller.placeholder_controller", "dra_spawner.scale_ahead.controller.scale_ahead"),
     ("spawner.spawn_form", "dra_spawner.scale_ahead.demand.forecast"),
     ("scale_ahead.calendars.entries", "dra_spawner.scale_ahead.demand.minutes"),
-    ("placeholders.planner.targets.token_bucket", "dra_spawner.kube.client.api"),
+    ("placeholders.planner.targets.policy", "dra_spawner.kube.client.api"),
     ("placeholders.planner.answers.waits", "dra_spawner.placeholders.planner.decide"),
     ("placeholders.planner.targets.policy", "dra_spawner.placeholders.controller.round.executor"),
     ("scale_ahead.demand.settings", "dra_spawner.simulator.model.pods"),

@@ -39,8 +39,7 @@ from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.leader_label import LeaderLabel
-from dra_spawner.service.listening import interface_of, join_logs, log_request
-from dra_spawner.service.log_format import ServiceLogFormatter
+from dra_spawner.service.log_format import ServiceLogFormatter, join_logs, log_request
 from dra_spawner.service.metrics.calendar_metrics import register_calendars
 from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
@@ -48,7 +47,7 @@ from dra_spawner.service.metrics.placeholder_metrics import register_placeholder
 from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.metrics.wait_metrics import register_waits
 from dra_spawner.service.self_examination import SelfExamination, questions_of_service
-from dra_spawner.service.start_answer import StartAnswer
+from dra_spawner.service.start_answer import StartAnswer, interface_of
 from dra_spawner.service.traits.class_traits import ClassTraits
 from dra_spawner.service.traits.demand_traits import DemandTraits
 from dra_spawner.service.traits.history_traits import HistoryTraits

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from dra_spawner.placeholders.planner.targets.policy import Budget
-from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+from dra_spawner.placeholders.planner.targets.policy import Budget, Tokens
 
 __all__ = ["CallRates", "ClassRates"]
 

@@ -7,6 +7,7 @@ This module imports as little as possible.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import select
 import socket
@@ -17,9 +18,7 @@ from urllib.parse import urlsplit
 
 from tornado.netutil import bind_sockets
 
-from dra_spawner.service.listening import interface_of
-
-__all__ = ["StartAnswer"]
+__all__ = ["StartAnswer", "interface_of"]
 
 _POLL_SECONDS: Final = 0.1
 _CLIENT_SECONDS: Final = 1.0
@@ -82,3 +81,13 @@ class StartAnswer:
                     client.settimeout(_CLIENT_SECONDS)
                     asks = client.recv(4096)
                     client.sendall(_TO_THE_HUB if asks.startswith(self._questions) else _TO_OTHERS)
+
+
+def interface_of(host: str) -> str:
+    """The address to listen on for the host of a URL; empty for all interfaces."""
+    if host == "localhost":
+        return "127.0.0.1"
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return ""

@@ -28,8 +28,7 @@ from dra_spawner.placeholders.planner.decisions.rebalancing import (
 from dra_spawner.placeholders.planner.decisions.replicas import decide_numbers
 from dra_spawner.placeholders.planner.decisions.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.round import Decision, Denial, PendingUser, Round
-from dra_spawner.placeholders.planner.targets.policy import Policy
-from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+from dra_spawner.placeholders.planner.targets.policy import Policy, Tokens
 from dra_spawner.simulator.model.claims import ObjectKey
 
 __all__ = ["DECISIONS", "Decisions", "decide"]

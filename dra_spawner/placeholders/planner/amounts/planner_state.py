@@ -13,7 +13,7 @@ from dra_spawner.placeholders.planner.amounts.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.cluster.cluster_index import Moment
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+from dra_spawner.placeholders.planner.targets.policy import Tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,7 @@ from dra_spawner.placeholders.planner.decisions.draining import replacement, tra
 from dra_spawner.placeholders.planner.decisions.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import pods_by_kind
-from dra_spawner.placeholders.planner.targets.policy import Policy
-from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+from dra_spawner.placeholders.planner.targets.policy import Policy, Tokens
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.scheduler.node_score import best_nodes

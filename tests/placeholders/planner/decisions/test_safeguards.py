@@ -16,8 +16,7 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.decisions.rebalancing import should_rebalance
 from dra_spawner.placeholders.planner.decisions.safeguards import hold_reason, safeguard_of
-from dra_spawner.placeholders.planner.targets.policy import DeletionOrder, Policy, ReplicaRange
-from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+from dra_spawner.placeholders.planner.targets.policy import DeletionOrder, Policy, ReplicaRange, Tokens
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 from tests.all_of_them import all_of_them

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from dra_spawner.placeholders.planner.targets.policy import Budget
-from dra_spawner.placeholders.planner.targets.token_bucket import Tokens
+from dra_spawner.placeholders.planner.targets.policy import Budget, Tokens
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 BUDGET = Budget(per_second=1 / 3600, burst=5)
