@@ -31,7 +31,7 @@ _NO_ANSWER: Final = (
 )
 #: A server whose pod is gone, where nothing says why.
 REMOVED: Final = "It was removed from the cluster, and not by JupyterHub. Why is not known."
-_SHORT: Final = "{node} ended it, as the machine ran short of memory, disk space or another resource."
+_SHORT: Final = "{node} ended it, as it ran short of memory, disk space or another resource."
 _SHUT_DOWN: Final = "{node} was shut down."
 _TAINTED: Final = "{node} does not work or was closed, so that no server stays there."
 _WITHDRAWN: Final = "A device of it was withdrawn{on_node}."
@@ -43,7 +43,7 @@ END_SENTENCES: Final[Mapping[str, str]] = {
     "DeletionByTaintManager": _TAINTED,
     "EvictionByEvictionAPI": "It was evicted: {node} was to become empty, for example for maintenance.",
     "PreemptionByScheduler": _PREEMPTED,
-    "TerminationByKubelet": "{node} ended it, as the machine ran short of resources or was shut down.",
+    "TerminationByKubelet": "{node} ended it, as it ran short of resources or was shut down.",
     # ``status.reason`` of a pod that a kubelet has ended.
     "Evicted": _SHORT,
     "NodeAffinity": "{node} does not take it any more, as its labels have changed.",
@@ -98,8 +98,8 @@ def unannounced_end(node: str, *, phase: str, is_stopped: bool, node_is_gone: bo
         case "Succeeded":
             return "Its program ended."
         case "Failed":
-            return f"It failed on node {node}: its program ended with an error, or the node ended it."
-    return f"Nothing said that it would end: it was deleted by force on node {node}, or its end was not seen."
+            return f"It failed on machine {node}: its program ended with an error, or the machine ended it."
+    return f"Nothing said that it would end: it was deleted by force on machine {node}, or its end was not seen."
 
 
 def end_of_pod(pod: Mapping[str, Any]) -> str:
@@ -178,7 +178,9 @@ def is_stopped_with_start(pod: Mapping[str, Any], *, delete_stopped_pods: bool) 
 
 
 def _with_node(sentence: str, node: str) -> str:
-    return sentence.format(node=f"Node {node}" if node else "Its node", on_node=f" on node {node}" if node else "")
+    return sentence.format(
+        node=f"Machine {node}" if node else "Its machine", on_node=f" on machine {node}" if node else ""
+    )
 
 
 def _node(pod: Mapping[str, Any]) -> str:

@@ -38,8 +38,8 @@ async def test_the_reason_of_an_eviction_is_kept(ended_hub):
     """As kube-controller-manager evicts: it writes a condition, and deletes the pod. Who deletes by force writes none."""
     await ended_hub.cluster.publish(*ready_node())
     for disruption, sentence in (
-        ("DeletionByDeviceTaintManager", "A device of it was withdrawn on node node-a."),
-        ("EvictionByEvictionAPI", "It was evicted: Node node-a was to become empty, for example for maintenance."),
+        ("DeletionByDeviceTaintManager", "A device of it was withdrawn on machine node-a."),
+        ("EvictionByEvictionAPI", "It was evicted: Machine node-a was to become empty, for example for maintenance."),
         ("", "Nothing said that it would end: it was deleted by force on node node-a, or its end was not seen."),
     ):
         assert await ended_hub.spawn() is None
@@ -86,7 +86,7 @@ async def test_a_server_that_was_removed_while_no_hub_ran(ended_hub):
     """The hub finds no pod when it is there again, and at most events; a server that has ended by itself is no news."""
     await ended_hub.cluster.publish(*ready_node())
     path, events = ended_hub.cluster.path("pods", "jupyter-ada"), ended_hub.cluster.path("events")
-    for reason, sentence in (("", REMOVED), ("TaintManagerEviction", "Its node does not work or was closed")):
+    for reason, sentence in (("", REMOVED), ("TaintManagerEviction", "Its machine does not work or was closed")):
         assert await ended_hub.spawn() is None
         spawner = ended_hub.user("ada").spawner
         await DRASpawner._stop_all_reflectors()

@@ -68,10 +68,10 @@ def named(pod: dict[str, Any]) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("claim-lost", "Node {node} lost track of device {device} while this server started."),
-        ("not-admitted", "Node {node} did not accept this server."),
-        ("no-cpu-left", "Node {node} did not accept this server."),
-        ("device-unhealthy", "Device {device} on node {node} does not work any more."),
+        ("claim-lost", "Machine {node} lost track of device {device} while this server started."),
+        ("not-admitted", "Machine {node} did not accept this server."),
+        ("no-cpu-left", "Machine {node} did not accept this server."),
+        ("device-unhealthy", "Device {device} on machine {node} does not work any more."),
     ],
 )
 async def test_a_server_is_made_again_on_another_node(embedded_cluster, kind, sentence):
@@ -88,7 +88,7 @@ async def test_a_server_is_made_again_on_another_node(embedded_cluster, kind, se
         assert more_than(before) == {KIND_OF.get(kind, kind): 1.0}
         device, node = named(first)
         expected = sentence.format(node=node, device=device)
-        assert faulty.messages().count(f"{expected} It is started again, on another node.") == 1
+        assert faulty.messages().count(f"{expected} It is started again, on another machine.") == 1
         claims = await faulty.items("resourceclaims")
         owners = {owner["uid"] for claim in claims for owner in claim["metadata"]["ownerReferences"]}
         assert second["metadata"]["uid"] in owners
@@ -107,9 +107,7 @@ async def test_devices_that_are_not_prepared(cluster):
         assert (await faulty.pod())["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert more_than(before) == {"preparation-failed": 1.0}
         device, node = named(first)
-        sentence = (
-            f"Node {node} could not make device {device} ready for this server. It is started again, on another node."
-        )
+        sentence = f"Machine {node} could not make device {device} ready for this server. It is started again, on another machine."
         assert sentence in faulty.messages()
         await faulty.stop_last()
 
@@ -167,8 +165,8 @@ async def test_the_second_failure_ends_the_start(cluster):
         error = await starting
         (device, node), (other_device, other_node) = named(first), named(second)
         assert str(error) == (
-            f"This server was tried twice and did not start. First: Node {node} lost track of device {device} while this "
-            f"server started. Then: Device {other_device} on node {other_node} does not work any more. Please try again "
+            f"This server was tried twice and did not start. First: Machine {node} lost track of device {device} while this "
+            f"server started. Then: Device {other_device} on machine {other_node} does not work any more. Please try again "
             "later, or tell your administrator."
         )
         assert isinstance(error, SpawnRefused)
@@ -272,9 +270,9 @@ async def test_the_controller_withdraws_a_device(real_cluster):
         assert await starting is None
         assert (await faulty.pod())["spec"]["nodeName"] != node
         assert more_than(before) == {"device-withdrawn": 1.0}
-        assert any(f"on node {node} was withdrawn while this server started." in each for each in faulty.messages()), (
-            faulty.messages()
-        )
+        assert any(
+            f"on machine {node} was withdrawn while this server started." in each for each in faulty.messages()
+        ), faulty.messages()
         await faulty.stop_last()
 
 

@@ -65,7 +65,10 @@ async def test_a_start_gets_a_warm_claim(warm_hub_on_either):
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"][names.START] == pod["metadata"]["annotations"][names.START]
         assert sorted(warm_hub.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
-        shown = ["A device was reserved for you on node node-a.", "Your server gets gpu-0 on node-a, already prepared."]
+        shown = [
+            "A device was reserved for you on machine node-a.",
+            "Your server gets gpu-0 on node-a, already prepared.",
+        ]
         await eventually(lambda: warm_hub.said() == shown, "the user sees the device")
         spawner = warm_hub.user("ada").spawner
         await eventually(
@@ -295,7 +298,7 @@ async def test_a_reservation_ends_before_the_pod_is_made(warm_hub, monkeypatch):
         warm_hub.proxy.fail(Fault.hold(), matching=is_slow)
         assert await warm_hub.spawn() is None
         assert warm_hub.said()[:2] == [
-            "A device was reserved for you on node node-a.",
+            "A device was reserved for you on machine node-a.",
             "The reservation for this server has ended; it gets a device of its own.",
         ]
         pod = await warm_hub.pod()

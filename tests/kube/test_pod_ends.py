@@ -28,15 +28,15 @@ def pod(reason: str = "", disruption: str = "", status: str = "True", node: str 
 @all_of_them(
     "pod, sentence",
     {
-        "device taint": (pod(disruption="DeletionByDeviceTaintManager"), "A device of it was withdrawn on node n1."),
-        "node taint": (pod(disruption="DeletionByTaintManager"), "Node n1 does not work or was closed, so"),
-        "drain": (pod(disruption="EvictionByEvictionAPI"), "It was evicted: Node n1 was to become empty"),
-        "scheduler": (pod(disruption="PreemptionByScheduler"), "Its place on node n1 was needed for something"),
-        "node deleted": (pod(disruption="DeletionByPodGC"), "Node n1 is gone."),
-        "pressure": (pod("Evicted", "TerminationByKubelet"), "Node n1 ended it, as the machine ran short of memory"),
-        "kubelet": (pod(disruption="TerminationByKubelet"), "Node n1 ended it, as the machine ran short of resources"),
-        "shutdown": (pod("Terminated"), "Node n1 was shut down."),
-        "no node": (pod("Evicted", node=""), "Its node ended it"),
+        "device taint": (pod(disruption="DeletionByDeviceTaintManager"), "A device of it was withdrawn on machine n1."),
+        "node taint": (pod(disruption="DeletionByTaintManager"), "Machine n1 does not work or was closed, so"),
+        "drain": (pod(disruption="EvictionByEvictionAPI"), "It was evicted: Machine n1 was to become empty"),
+        "scheduler": (pod(disruption="PreemptionByScheduler"), "Its place on machine n1 was needed for something"),
+        "node deleted": (pod(disruption="DeletionByPodGC"), "Machine n1 is gone."),
+        "pressure": (pod("Evicted", "TerminationByKubelet"), "Machine n1 ended it, as it ran short of memory"),
+        "kubelet": (pod(disruption="TerminationByKubelet"), "Machine n1 ended it, as it ran short of resources"),
+        "shutdown": (pod("Terminated"), "Machine n1 was shut down."),
+        "no node": (pod("Evicted", node=""), "Its machine ended it"),
     },
 )
 def test_a_reason_has_a_sentence(pod: dict[str, Any], sentence: str) -> None:
@@ -93,7 +93,7 @@ def test_which_pods_are_stopped_with_their_start(status: dict[str, Any], is_stop
 
 
 def test_the_node_of_an_unannounced_end() -> None:
-    assert unannounced_end("n1", phase="Running", is_stopped=False, node_is_gone=True) == "Node n1 is gone."
+    assert unannounced_end("n1", phase="Running", is_stopped=False, node_is_gone=True) == "Machine n1 is gone."
     assert unannounced_end("n1", phase="Running", is_stopped=True, node_is_gone=True) == ""
 
 
@@ -114,10 +114,10 @@ DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     "pod, text",
     {
         "well": (running("True", "True"), ""),
-        "its node is lost": (running("False", "True"), "Node n1 does not answer, so the server may not"),
+        "its node is lost": (running("False", "True"), "Machine n1 does not answer, so the server may not"),
         "its container is not ready": (running("False", "False"), ""),
-        "evicted from a lost node": (running("False", "True", "DeletionByTaintManager", **DELETED), "Node n1 does not work"),
-        "drained": (running("True", "True", "EvictionByEvictionAPI", **DELETED), "It was evicted: Node n1"),
+        "evicted from a lost node": (running("False", "True", "DeletionByTaintManager", **DELETED), "Machine n1 does not work"),
+        "drained": (running("True", "True", "EvictionByEvictionAPI", **DELETED), "It was evicted: Machine n1"),
         "being stopped": (running("False", "False", **DELETED), ""),
         "readiness of others": ({**running("False", "True"), "spec": {"readinessGates": [{}]}}, ""),
         "gone": ({}, ""),
@@ -136,7 +136,7 @@ def test_a_pod_that_was_gone_before_it_was_seen() -> None:
         return {"reason": reason, "metadata": {"creationTimestamp": f"2026-01-01T{hour:02}:00:00Z"}}
 
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    evicted = "Its node does not work or was closed, so that no server stays there."
+    evicted = "Its machine does not work or was closed, so that no server stays there."
     assert end_of_missing_pod([event("Killing", 13), event("TaintManagerEviction", 13)], noon) == evicted
     assert end_of_missing_pod([event("TaintManagerEviction", 11)], noon) == REMOVED
     assert end_of_missing_pod([event("TaintManagerEviction", 11)], None) == evicted

@@ -86,7 +86,7 @@ async def test_a_driver_that_fails_once(hub: HubSide, node: RealNode, node_clust
     ada = hub.user("ada")
     starting = asyncio.create_task(start(ada))
     _, device = await device_of(node_cluster)
-    await until_message(ada, f"Node {node.name} could not make device {device}")
+    await until_message(ada, f"Machine {node.name} could not make device {device}")
     node.gpus.fail(prepare="")
     assert await starting is None
     assert len(prepared(node, node_cluster)) == 2
@@ -101,7 +101,7 @@ async def test_a_driver_that_fails_always(hub: HubSide, node: RealNode, node_clu
     starting = asyncio.create_task(start(ada))
     pool, device = await device_of(node_cluster)
     error = str(await starting)
-    failed = f"Node {node.name} could not make device {device} of {pool} ready for this server."
+    failed = f"Machine {node.name} could not make device {device} of {pool} ready for this server."
     assert error.startswith(f"This server was tried twice and did not start. First: {failed} Then: Node {node.name} ")
     await nothing_is_left(node_cluster)
 
@@ -131,7 +131,7 @@ async def test_a_claim_that_the_kubelet_loses(hub: HubSide, node: RealNode, node
     await asyncio.to_thread(node.gpus.wait_call, "unprepare", f"{node_cluster.namespace}/theirs")
     ada = hub.user("ada")
     assert await start(ada) is None
-    assert any(f"Node {node.name} lost track of device" in event["message"] for event in ada.spawner.events)
+    assert any(f"Machine {node.name} lost track of device" in event["message"] for event in ada.spawner.events)
     assert len(prepared(node, node_cluster)) == 1
     await ada.stop("")
     await node_cluster.admin.delete(node_cluster.path("resourceclaims", "theirs"))
@@ -204,7 +204,7 @@ async def test_a_node_that_refuses_the_pod(
     await until_running(crowded.real, 2)
     ada, before = hub.user("ada"), made_again("not-admitted")
     assert await start(ada) is None
-    message = f"Node {crowded.name} did not accept this server. It is started again, on another node."
+    message = f"Machine {crowded.name} did not accept this server. It is started again, on another machine."
     assert message in [event["message"] for event in ada.spawner.events]
     running = await node_cluster.wait_running(SERVER)
     assert running["spec"]["nodeName"] == node.name
@@ -223,7 +223,7 @@ async def test_a_node_that_refuses_both_pods(hub: HubSide, crowded: CrowdedNode,
     hub.spawner_config.node_selector = {"pool": "new"}
     ada, before = hub.user("ada"), made_again("not-admitted")
     error = str(await start(ada))
-    refused = f"Node {crowded.name} did not accept this server."
+    refused = f"Machine {crowded.name} did not accept this server."
     assert error.startswith(f"This server was tried twice and did not start. First: {refused} Then: {refused} ")
     assert len(await uids_of(node_cluster, "OutOfcpu")) == 2
     assert made_again("not-admitted") == before + 1

@@ -26,7 +26,7 @@ ANSWER: dict[str, Any] = {
             "share": [{"capacity": "memory", "amount": "10Gi", "total": "40Gi", "text": "10 GiB of 40 GiB"}],
             "enforcement": {"by": "none", "sentence": "Nothing enforces it."},
             "network": None,
-            "health": {"state": "healthy", "sentence": "The node reports that this device works."},
+            "health": {"state": "healthy", "sentence": "The machine reports that this device works."},
         },
         {
             "claim": "nic",
@@ -35,7 +35,7 @@ ANSWER: dict[str, Any] = {
             "pool": "node-a",
             "name": "nic-0",
             "network": {"interface": "net1", "hardware_address": "02:00:00:00:00:01", "addresses": ["10.42.0.7/24"]},
-            "health": {"state": "unhealthy", "sentence": "The node reports that this device does not work."},
+            "health": {"state": "unhealthy", "sentence": "The machine reports that this device does not work."},
         },
     ],
 }

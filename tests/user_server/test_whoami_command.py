@@ -31,7 +31,7 @@ Server of ada on node-a, prepared before it started
 gpu-0 (Example 40)
   share      10 GiB of 40 GiB memory
   enforced   Nothing enforces it.
-  health     The node reports that this device works.
+  health     The machine reports that this device works.
   for        gpu
 
 nic-0

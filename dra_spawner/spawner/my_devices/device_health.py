@@ -79,9 +79,9 @@ def device_health(
         if each.get("health") == "Unhealthy":
             message = one_line(each.get("message"))
             more = f" It reports: {message.rstrip('.')}." if message else ""
-            return DeviceHealth(HealthState.UNHEALTHY, f"The node reports that this device does not work.{more}")
+            return DeviceHealth(HealthState.UNHEALTHY, f"The machine reports that this device does not work.{more}")
     if published.is_gone:
-        sentence = "The node does not offer this device any more; it may have failed."
+        sentence = "The machine does not offer this device any more; it may have failed."
         return DeviceHealth(HealthState.WITHDRAWN, sentence)
     if published.drain is not None:
         return DeviceHealth(HealthState.WITHDRAWN, published.drain.sentence)
@@ -91,7 +91,7 @@ def device_health(
         sentence = f"This device is marked “{one_line(mark)}”: no new server gets it. It may be faulty."
         return DeviceHealth(HealthState.WITHDRAWN, sentence)
     if reports and all(each.get("health") == "Healthy" for each in reports):
-        return DeviceHealth(HealthState.HEALTHY, "The node reports that this device works.")
+        return DeviceHealth(HealthState.HEALTHY, "The machine reports that this device works.")
     return DeviceHealth(HealthState.UNKNOWN, "Nothing reports the health of this device.")
 
 

@@ -196,7 +196,7 @@ def _without_claims(answer: PlacementAnswer) -> PlacementAnswer:
 
 
 def _sentence(answer: PlacementAnswer) -> str:
-    where = f" on node {answer.node}" if answer.node else ""
+    where = f" on machine {answer.node}" if answer.node else ""
     match answer.state:
         case AvailabilityState.READY | AvailabilityState.AFTER_PLACEHOLDER:
             return f"{_RESERVED[bool(answer.claims)]}{where}."

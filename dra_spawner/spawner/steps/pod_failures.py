@@ -83,8 +83,8 @@ class PodFailure:
         """
         plural = len(devices) > 1
         device = f"device{'s' if plural else ''} {', '.join(devices)}" if devices else "a device"
-        node = f"Node {self.node}" if self.node else "A node"
-        where = f" on node {self.node}" if self.node else ""
+        node = f"Machine {self.node}" if self.node else "A machine"
+        where = f" on machine {self.node}" if self.node else ""
         start = device[0].upper() + device[1:]
         match self.kind:
             case PodFailureKind.PREPARATION:

@@ -101,7 +101,7 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
         attempt.server.devices, attempt.plan.specs, pod, servers, _can_be_preempted
     )
     PODS_RECREATED.labels(failure.kind.value).inc()
-    where = "on another node" if elsewhere else "with another device if there is one"
+    where = "on another machine" if elsewhere else "with another device if there is one"
     attempt.messages.notify(f"{sentence} It is started again, {where}.")
     return FailedPod(sentence, failure.node, elsewhere)
 

@@ -170,8 +170,8 @@ def test_a_pod_that_is_replaced_or_fails_has_ended(cluster: Cluster, replica: Re
 def test_why_the_cluster_ended_a_server(cluster: Cluster, replica: Replica) -> None:
     """The condition comes a moment before the end; one that is withdrawn again says nothing."""
     for disruption, because in (
-        ("DeletionByDeviceTaintManager", "A device of it was withdrawn on node old."),
-        ("", "Nothing said that it would end: it was deleted by force on node old, or its end was not seen."),
+        ("DeletionByDeviceTaintManager", "A device of it was withdrawn on machine old."),
+        ("", "Nothing said that it would end: it was deleted by force on machine old, or its end was not seen."),
     ):
         cluster.after(10).pod("ada", "old", "Running")
         pod = cluster.objects[Kind.POD, ObjectKey("hub", "jupyter-ada")]
@@ -184,14 +184,14 @@ def test_why_the_cluster_ended_a_server(cluster: Cluster, replica: Replica) -> N
 
 
 def test_what_is_known_of_an_end_that_nothing_explains(cluster: Cluster, replica: Replica) -> None:
-    by_force = "Nothing said that it would end: it was deleted by force on node old, or its end was not seen."
+    by_force = "Nothing said that it would end: it was deleted by force on machine old, or its end was not seen."
     for number, (phase, graces, because) in enumerate(
         (
             ("Running", (30, 0), ""),
             ("Running", (0,), by_force),
             ("Running", (), by_force),
             ("Succeeded", (), "Its program ended."),
-            ("Failed", (), "It failed on node old: its program ended with an error, or the node ended it."),
+            ("Failed", (), "It failed on machine old: its program ended with an error, or the machine ended it."),
             ("Failed", (30,), ""),
         )
     ):

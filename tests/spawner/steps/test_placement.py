@@ -157,7 +157,7 @@ async def test_gates_of_a_profile_stay(nowhere, service):
 @all_of_them(
     "answer, sentences",
     [
-        ({"state": "ready", "node": "node-a"}, ["CPU and memory were reserved for you on node node-a."]),
+        ({"state": "ready", "node": "node-a"}, ["CPU and memory were reserved for you on machine node-a."]),
         ({"state": "after-preemption", "node": "node-a", "sentence": "It is freed."}, ["It is freed."]),
         ({"state": "waits", "sentence": "All are in use. One\nmust end."}, ["All are in use. One must end."]),
         ({"state": "free", "reason": "free"}, []),

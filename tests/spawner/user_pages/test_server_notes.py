@@ -39,9 +39,9 @@ def test_an_error_leaves_the_page_without_notes():
 
 def test_a_running_server_that_may_not_answer_keeps_its_devices():
     record, running = ServerRecord(place="gpu-0 on a"), {"active": True, "ready": True}
-    lost = SimpleNamespace(name="", _dra=parts(record, "Node a does not answer."), **running)
+    lost = SimpleNamespace(name="", _dra=parts(record, "Machine a does not answer."), **running)
     failure, place = server_notes(user(lost))
-    assert (failure.headline, failure.text) == ("Your server may not answer", "Node a does not answer.")
+    assert (failure.headline, failure.text) == ("Your server may not answer", "Machine a does not answer.")
     assert failure.is_failure
     assert not failure.was_ended
     assert place == ServerNote("Your server", "gpu-0 on a")
