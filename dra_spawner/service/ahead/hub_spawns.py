@@ -41,11 +41,11 @@ __all__ = ["HubSpawns", "known_servers"]
 
 log = logging.getLogger(__name__)
 
-#: Pause after each answer; also after one with servers that are starting and have no pod.
+#: Pause after an answer with servers that are starting and have no pod.
 _INTERVAL_SECONDS: Final = 5.0
-#: Pause after an answer without such servers, unless a new pod shows that the hub starts servers: each question is a
-#: line in the hub's log.
-_IDLE_SECONDS: Final = 300.0
+#: Longest pause after answers without such servers; a new pod ends it. Each question is a line in the hub's log. A hook
+#: of the hub may hold back all pods, so it is asked at all.
+_IDLE_SECONDS: Final = 120.0
 #: Pause after a failure.
 _RETRY_SECONDS: Final = 60.0
 #: The hub is one process, so the pause is at least this many times as long as the last answer took.
@@ -86,7 +86,7 @@ class HubSpawns:
     encryption
         Certificates of a hub with ``internal_ssl``.
     interval_seconds, idle_seconds
-        Pause after an answer, and after one without servers that have no pod, unless a pod comes.
+        Pause after an answer, and its limit, to which it doubles after answers without servers that have no pod.
     now
         Returns seconds of a monotonic clock.
     """
@@ -164,6 +164,7 @@ class HubSpawns:
         The first server of a rush has its pod within a second, which the watch shows. Only the hub knows the servers
         behind it that have none.
         """
+        pause = 0.0
         while True:
             self._new_pod.clear()
             began = self._now()
@@ -173,10 +174,12 @@ class HubSpawns:
                 log.exception("The hub's pending spawns are not read")
             least = _RETRY_SECONDS if self._problem else self._interval_seconds
             await asyncio.sleep(max(least, _PAUSE_FACTOR * (self._now() - began)))
-            if not self._problem and not self._counts():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.idle_seconds):
-                        await self._new_pod.wait()
+            is_busy = bool(self._problem or self._counts() or self._new_pod.is_set())
+            pause = 0.0 if is_busy else min(2 * pause + self._interval_seconds, self.idle_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._new_pod.wait()
+                    pause = 0.0
 
     async def refresh(self) -> None:
         """Ask the hub once. After a failure the last answer counts for two minutes, and `problems` has the cause."""

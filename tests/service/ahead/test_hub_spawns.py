@@ -179,15 +179,15 @@ async def test_the_hub_is_asked_while_it_starts_servers_and_seldom_else() -> Non
     hub = Hub(user("ada", server(profile="gpu")))
     async with serving(hub) as url:
         spawns = HubSpawns(f"{url}/hub/api", TOKEN, lambda: PUBLISHED, KnownServers, interval_seconds=0.001)
-        assert spawns.idle_seconds >= 300
+        assert spawns.idle_seconds >= 120
         async with running(spawns.run()):
             await eventually(lambda: hub.pages >= 3, "a server without a pod: it asks again and again")
             hub.users = []
             await eventually(lambda: not spawns.pending("gpu"), "no server is starting")
-            asked, others = hub.pages, 20
+            asked, others = hub.pages, 100
             for _ in range(others):
                 await spawns_of(url).refresh()
-            assert hub.pages - asked <= others + 1, "it does not ask meanwhile"
+            assert hub.pages - asked <= others + 10, "its pauses double meanwhile"
             hub.users = [user("bob", server(profile="gpu"))]
             spawns.note_new_pod()
             await eventually(lambda: spawns.pending("gpu") == 1, "a new pod: it asks at once")
