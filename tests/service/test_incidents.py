@@ -11,6 +11,7 @@ from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -143,6 +144,8 @@ async def test_the_api_server_is_away(embedded_cluster: ClusterUnderTest, tmp_pa
             assert "Figures are 20 s old" in await world.page(path), path
         await world.minutes(0.75)
         assert "Figures are 65 s old" in await world.page()
+        async with aiohttp.ClientSession() as session, session.get(f"{world.service.running.url}/profiles") as answer:
+            assert int(answer.headers["Age"]) >= 65, "forms show no availability that is older than 30 s"
         world.service.heal()
         await eventually(lambda: world.service.is_fresh, "the data are fresh again")
         assert "Figures are" not in await world.page()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, Query, endpoint
+from dra_spawner.service.http.requests.page_frame import OLD_SECONDS
 from dra_spawner.service.http.schemas.placeholder_schemas import PLACEHOLDERS, PROFILES
 from dra_spawner.service.http.schemas.schema_parts import text
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -113,7 +115,10 @@ class ProfilesHandler(PlaceholderHandler):
         answer = await answers.answer(controller, name, lambda: profiles_json(self.context, name))
         if name and not answer.items:
             raise HTTPError(404, "The hub publishes no choice of this name.")
-        self.set_header("Age", str(int(answers.age(answer))))
+        # A form shows nothing of an answer that is too old; so it need not know why.
+        data_age = self.context.feed.data_age()
+        old = data_age if OLD_SECONDS < data_age < math.inf else 0.0
+        self.set_header("Age", str(int(answers.age(answer) + old)))
         if not self.get_query_argument("limit", "") and not self.get_query_argument("continue", ""):
             self.write_encoded(answer.body)
             return
