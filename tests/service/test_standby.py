@@ -116,7 +116,7 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
             assert (await standby.get_json("status"))["leader"] == leader.identity
             page = await standby.get("page")
             assert page.count(because) == 1
-            assert "replica: standby" in page
+            assert "Replica: standby" in page
             assert "placeholders of tpu" in page
             assert "stands by" not in await leader.get("page")
             status, refused, _ = await standby.send("GET", "decisions?limit=many")

@@ -332,7 +332,7 @@ function showFreshness() {
   const line = document.getElementById("freshness");
   const problem = followers.map((each) => each.problem).find(Boolean) ?? "";
   const dataSeconds = (Date.now() - dataAt) / 1000;
-  const isOld = dataSeconds > OLD_SECONDS;
+  const isOld = dataSeconds > OLD_SECONDS + (isLive ? 0 : POLL_MS / 1000);
   line.hidden = false;
   line.dataset.state = problem || isOld ? "failed" : isLive ? "live" : "polling";
   const state = line.querySelector("[role=status]");
