@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -94,6 +94,8 @@ class ServersBeside:
         The users, as they were announced; None for usual launches.
     name
         Name of their calendar entry.
+    next_starts
+        Time at which a further node can start, by name of the supply, if the nodes for them start now or earlier.
     """
 
     shape: Shape
@@ -105,6 +107,7 @@ class ServersBeside:
     usable_on_demand: datetime | None = None
     expected: ExpectedUsers | None = None
     name: str = ""
+    next_starts: Mapping[str, datetime] = field(default_factory=dict)
 
     def arrivals(self) -> tuple[datetime, ...]:
         """Times in UTC at which announced users come; none for usual launches, which others follow."""

@@ -65,14 +65,19 @@ def node_orders(situation: RehearsalSituation, ahead: Sequence[NewNodes]) -> Ite
     for new in ahead:
         slots = list(new.slots)
         begun = []
+        starts = [each.next_starts[new.supply.name] for each in situation.beside if new.supply.name in each.next_starts]
+        not_before = max(starts, default=None)
         since = on_order[0] if on_order else situation.now
         while slots and on_order:
             begun.append(slots.pop(0))
             del on_order[: begun[-1]]
         if begun:
-            yield NodeOrder(new.supply, tuple(begun), new.template_node, since, is_on_order=True)
+            order = NodeOrder(new.supply, tuple(begun), new.template_node, since, True, not_before)
+            not_before = order.next_start(situation.now)
+            yield order
         if slots:
-            yield NodeOrder(new.supply, tuple(slots), new.template_node, _order_time(situation, new, len(slots)))
+            order_at = _order_time(situation, new, len(slots))
+            yield NodeOrder(new.supply, tuple(slots), new.template_node, order_at, not_before=not_before)
 
 
 def slots_in_time(
@@ -106,7 +111,7 @@ def slots_without_orders(
     """The same if further nodes are ordered only as users come; those that are on order already come."""
     settings = situation.settings
     slots = _slots_with(situation, capacity, [each for each in orders if each.is_on_order], is_prepared=False)
-    new = [*(each for each in orders if not each.is_on_order), *on_demand]
+    new: list[NewNodes | NodeOrder] = [*(each for each in orders if not each.is_on_order), *on_demand]
     # Usual placeholders order a node before the users come that need it.
     slots += _slots_on_demand(situation, new, len(slots), settings.min_placeholders)
     return _first(slots, allowed)

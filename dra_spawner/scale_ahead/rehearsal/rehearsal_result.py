@@ -135,6 +135,8 @@ class NodeOrder:
         Time at which they must be ordered to be usable in time, or were ordered.
     is_on_order
         Whether they are ordered already, for pending placeholders.
+    not_before
+        Time before which none of them starts, as nodes of the kind that are on order start first; None without any.
     """
 
     supply: NodeSupply
@@ -142,6 +144,7 @@ class NodeOrder:
     template_node: str
     order_at: datetime
     is_on_order: bool = False
+    not_before: datetime | None = None
 
     @property
     def nodes(self) -> int:
@@ -154,10 +157,21 @@ class NodeOrder:
     def usable_at(self, now: datetime) -> Iterator[datetime]:
         """Time at which each node is usable, in UTC, if the order is given in time, or now if that time is past."""
         # In UTC: Python computes with local times of one zone without regard to changes of the clock.
-        now, order_at = now.astimezone(UTC), self.order_at.astimezone(UTC)
-        begin = order_at if self.is_on_order else max(order_at, now)
+        now, begin = now.astimezone(UTC), self._begin(now)
         for delay in start_delays(self.nodes, self.supply.starts_per_minute):
             yield max(begin + delay + self.supply.usable_after, now)
+
+    def next_start(self, now: datetime) -> datetime:
+        """Time in UTC at which a further node of the kind can start."""
+        return self._begin(now) + start_delays(self.nodes + 1, self.supply.starts_per_minute)[-1]
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the nodes were ordered before now, or have to be ordered now."""
+        return self.is_on_order or self.order_at <= now
+
+    def _begin(self, now: datetime) -> datetime:
+        begin = self.order_at if self.is_on_order else max(self.order_at, now)
+        return max(begin, self.not_before or begin).astimezone(UTC)
 
 
 class VerdictKind(StrEnum):

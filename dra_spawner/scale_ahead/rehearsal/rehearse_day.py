@@ -142,6 +142,7 @@ def _servers_of(entry: Announced, rehearsed: RehearsedAlone) -> ServersBeside:
         max(on_demand) if usable and len(on_demand) >= found.placed else None,
         entry.expected,
         entry.name,
+        {each.supply.name: each.next_start(found.now) for each in found.orders if each.is_due(found.now)},
     )
 
 

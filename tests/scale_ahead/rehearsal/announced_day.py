@@ -41,9 +41,14 @@ class AnnouncedDay:
     ----------
     present, running
         Number of nodes that are there at the beginning, and of servers that run on them all the time.
+
+    Parameters
+    ----------
+    is_short
+        Whether it has one or two entries of the next half hour, with fewer users.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_short: bool = False) -> None:
         random = Random(seed)
         self.mode = random.choice((*(ScaleAheadMode.ACT,) * 4, ScaleAheadMode.ADVISE, ScaleAheadMode.OBSERVE))
         self.has_autoscaler = random.random() < 0.75
@@ -54,11 +59,13 @@ class AnnouncedDay:
         self.replicas = ReplicaRange(random.choice((0, 0, 1, 3)), random.choice((8, 60, 60)))
         self.pull = timedelta(minutes=random.choice((1, 2, 4)))
         self.boot = timedelta(minutes=random.choice((3, 6, 9)))
-        begins, self.classes = random.choice((6, 15, 40, 60)), []
-        for _ in range(random.choice((1, 1, 2, 3))):
+        begins, self.classes = random.choice((6, 15, 25) if is_short else (6, 15, 40, 60)), []
+        for _ in range(random.choice((1, 2) if is_short else (1, 1, 2, 3))):
             counts = IN_TOTAL if random.random() < 0.2 else ADDITIONAL
-            self.classes.append(AnnouncedClass(random.randrange(1, 21), begins, random.choice((0, 5, 15)), counts))
-            begins += random.choice((0, 3, 10, 40))
+            self.classes.append(
+                AnnouncedClass(random.randrange(1, 11 if is_short else 21), begins, random.choice((0, 5, 15)), counts)
+            )
+            begins += random.choice((0, 3, 10) if is_short else (0, 3, 10, 40))
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in vars(self).items())

@@ -42,11 +42,12 @@ class ComingDay:
         world.settle()
         for number in range(day.running):
             self._arrive(f"running-{number}")
-        self.autoscaler: Autoscaler | None = None
+        self.autoscaler = Autoscaler(world, day.node_group) if day.has_autoscaler else None
+        if self.autoscaler is not None:  # as if nodes were empty since the rehearsal
+            self.autoscaler.unneeded += timedelta(minutes=1)
         self._decide()
         assert world.now < START
         world.now = START
-        self.autoscaler = Autoscaler(world, day.node_group) if day.has_autoscaler else None
         found.ahead.begin(START - timedelta(minutes=1))
         self.rehearsed = day.rehearse(START, GPU, world.view(), NAMESPACE)
         self.waited = 0
@@ -87,7 +88,7 @@ class ComingDay:
         if found.state is AvailabilityState.READY and found.placeholder is not None:
             world.user(name, claim_names={"gpu": world.reservation(found, name)})
         else:
-            world.user(name, {"gpu": gpu_claim()}, **({"affinity": preferring(found.node)} if found.node else {}))
+            world.user(name, {"gpu": gpu_claim()}, affinity=preferring(found.node) if found.node else {})
         self.following.launch(uid=name)
         assert ObjectKey(NAMESPACE, name) in world.snapshot.pods
 
