@@ -81,6 +81,8 @@ class DemandRecord:
         self.held_launches = RunningMaximum()
         self.held_usual = RunningMaximum()
         """Placeholders for launches that no entry explains."""
+        self.held_open = RunningMaximum()
+        """Placeholders that other sources than the calendar want, to be held while an entry's placeholders come."""
         self.windows = OpenWindows()
         self.seen = RunningMaximum()
         """Largest growth of the number of servers within a lead time that ends at a minute."""
@@ -204,6 +206,7 @@ class DemandRecord:
             "held_expected": self.held_expected,
             "held_launches": self.held_launches,
             "held_usual": self.held_usual,
+            "held_open": self.held_open,
             "held_total": self.held_total,
             "windows": self.windows,
             "seen": self.seen,
@@ -220,6 +223,7 @@ class DemandRecord:
         found.recent, found.departing = self.recent.copy(), self.departing.copy()
         found.held_expected, found.held_launches = self.held_expected.copy(), self.held_launches.copy()
         found.held_total, found.held_usual = self.held_total.copy(), self.held_usual.copy()
+        found.held_open = self.held_open.copy()
         found.windows, found.seen = self.windows.copy(), self.seen.copy()
         found._said = {}
         return found

@@ -98,7 +98,7 @@ class Forecast:
             return f"{self.decided_by.value}"
         if decisive.assured or decisive.note:
             note = f" ({decisive.note})" if decisive.note else ""
-            return f"{self.decided_by.value}{note}"
+            return f"{self.decided_by.value}{note}{', held' if self.is_held else ''}"
         if not (self.expected > 0 or self.deviation):
             return f"none expected within {self.lead} min"
         held = ", held" if self.is_held else ""
@@ -147,7 +147,7 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     record.held_usual.add(
         now, placeholders_for(reactive.expected, spread(reactive.launches, settings.burstiness), factor)
     )
-    usual_need = int(record.held_usual.held(now, record.windows.minutes_since_first(now) + 1))
+    usual_need = int(record.held_usual.held(now, (record.windows.minutes_since_first(now) or 0) + 1))
     estimates = (
         reactive,
         seasonal,
@@ -166,7 +166,7 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     # What is above the floor: people who lower the floor want fewer placeholders now.
     record.held_total.add(now, situation.present + max(uncertain - situation.floor, 0))
     held_total = record.held_total.held(now, round(settings.node_hold * lead) + 1)
-    found = _node_kept(found, situation, int(held_total) + situation.floor)
+    found = _until_begin(record, _node_kept(found, situation, int(held_total) + situation.floor), now)
     # What keeps a node serves launches, too, which need less safety then.
     record.said(now, held + found.kept, deviation, assured.assured, is_awaiting=is_awaiting)
     return _limited(_filled(found, settings, situation), situation)
@@ -249,6 +249,19 @@ def _node_kept(found: Forecast, situation: GroupSituation, held_total: int) -> F
     surplus = held_total - situation.present - found.placeholders
     kept = min(max(surplus, 0), max(slots, round(found.deviation)))
     return replace(found, placeholders=found.placeholders + kept, kept=kept)
+
+
+def _until_begin(record: DemandRecord, found: Forecast, now: int) -> Forecast:
+    """A forecast that does not fall while the placeholders of an entry come: what is deleted then comes again."""
+    since = record.windows.minutes_since_first(now)
+    is_calendar = found.decided_by is Source.CALENDAR
+    record.held_open.add(now, 0 if is_calendar else found.placeholders)
+    if since is None:
+        return found
+    if is_calendar:
+        found = replace(found, placeholders=found.placeholders - found.kept, kept=0)
+    held = int(record.held_open.held(now, since + 2))
+    return replace(found, placeholders=held, is_held=True) if held > found.placeholders else found
 
 
 def _filled(found: Forecast, settings: DemandSettings, situation: GroupSituation) -> Forecast:

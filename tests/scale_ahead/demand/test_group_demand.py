@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -162,3 +163,45 @@ def test_a_state_that_cannot_be_used_is_refused() -> None:
         restored(state, latest=BEGIN + 50)
     with pytest.raises(ValueError, match="counts are known from"):
         restored(state, earliest=BEGIN + 99, latest=BEGIN + 200)
+
+
+@all_of_them("seed", range(example_count(100)))
+def test_a_target_only_rises_until_an_entry_begins(seed: int) -> None:
+    """Beside usual launches, on nodes of any size: what is deleted while the class's placeholders come, comes again.
+
+    A user who comes takes a placeholder, and none comes in its place.
+    """
+    random = Random(seed)
+    begins = BEGIN + 400
+    rate, in_total = random.choice((0.0, 0.05, 0.5, 3.0)), random.random() < 0.3
+    entry = Occurrence(
+        "class",
+        "",
+        datetime_of(begins),
+        datetime_of(begins + 60),
+        random.choice((2, 10, 48, 200)),
+        "in total" if in_total else "additional",
+    )
+    situation = GroupSituation(
+        timedelta(minutes=9),
+        floor=random.choice((0, 3)),
+        occurrences=(entry,),
+        slots_per_node=random.choice((None, 1, 4, 8)),
+        node_starts_per_minute=random.choice((None, 1.0, 4.0)),
+    )
+    demand = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    present, before, leaving = 0, 0, Counter[int]()
+    for minute in range(BEGIN, begins):
+        arrivals = sum(random.random() < rate / 10 for _ in range(10))
+        leaving.update(minute + 1 + int(random.expovariate(1 / 40)) for _ in range(arrivals))
+        departures = min(leaving[minute], present)
+        present += arrivals - departures
+        found = demand.step(minute, arrivals, departures, replace(situation, present=present))
+        assert found is not None
+        if demand.record.windows.minutes_since_first(minute + 1):
+            may_be_of_entry = in_total or minute + 1 > begins - 5
+            assert found.placeholders >= before - (arrivals if may_be_of_entry else 0), (
+                minute + 1 - begins,
+                found.reason,
+            )
+        before = found.placeholders

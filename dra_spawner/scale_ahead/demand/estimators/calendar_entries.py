@@ -52,10 +52,10 @@ class OpenWindows:
             self._since.setdefault(_key(occurrence), now)
         return _key(occurrence) in self._since
 
-    def minutes_since_first(self, now: int) -> int:
-        """Minutes since the first opening of an entry that has not begun; 0 without one."""
+    def minutes_since_first(self, now: int) -> int | None:
+        """Minutes since the first opening of an entry that has not begun; None without one."""
         coming = [since for (_, _, begins), since in self._since.items() if minute_of(begins) >= now]
-        return now - min(coming, default=now)
+        return now - min(coming) if coming else None
 
     def state(self) -> list[list[Any]]:
         """All open windows, as JSON."""
