@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
@@ -13,8 +18,11 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.taint_rules import PLURAL, served_rules_api
 from dra_spawner.placeholders.planner.targets.device_drains import needed_changes, rules_of
 from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind
+from dra_spawner.placeholders.planner.targets.policy import Grace
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.under_test import ClusterUnderTest
 from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, claim, device_class, gpu_slice, pod, shareable
+from tests.integration.warm_placeholders import WarmPlaceholders, warm_placeholders
 from tests.kube.random_changes import node
 from tests.polling import eventually
 
@@ -42,6 +50,48 @@ async def test_seven_sharers_are_placed_elsewhere_and_fifty_others_stay(
             await drained(api, watch)
     finally:
         await asyncio.to_thread(plane.stop)
+
+
+@contextlib.asynccontextmanager
+async def one_good_gpu(cluster: ClusterUnderTest) -> AsyncIterator[WarmPlaceholders]:
+    """A node with two GPUs: one has a placeholder, and a rule closes the other."""
+    version = await served_rules_api(cluster.admin)
+    if version is None:
+        pytest.skip("Kubernetes 1.36 serves no rules by default")
+    path = resource_path(version, PLURAL)
+    selector = {"driver": DRIVER, "pool": "node-a", "device": "gpu-0"}
+    spec = {"deviceSelector": selector, "taint": {"key": "power", "effect": "NoSchedule"}}
+    await cluster.admin.create(path, {"metadata": {"name": "power"}, "spec": spec})
+    try:
+        async with warm_placeholders(cluster) as hub, hub.with_placeholders(1, gpus=2):
+            yield hub
+            await hub.stop()
+    finally:
+        await cluster.admin.delete(f"{path}/power", missing_ok=True)
+
+
+async def test_a_start_beside_a_closed_device_is_a_handover(real_cluster: ClusterUnderTest) -> None:
+    async with one_good_gpu(real_cluster) as hub:
+        assert hub.world is not None
+        ((warm_claim,),) = (each.claims for each in hub.world.warm(hub.shape))
+        assert await hub.spawn() is None
+        claim = await hub.claim_of()
+        assert claim["metadata"]["name"] == warm_claim.name
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        assert result["device"] == "gpu-1"
+
+
+async def test_a_start_of_another_choice_gets_the_good_device_at_once(real_cluster: ClusterUnderTest) -> None:
+    """The service does not take the closed device for free, and wait until it believes the scheduler."""
+    async with one_good_gpu(real_cluster) as hub:
+        hub.side.spawner_config.cpu_guarantee = 0.5
+        began = time.monotonic()
+        assert await hub.spawn() is None
+        seconds = time.monotonic() - began
+        print(f"start of another choice beside a closed device: {seconds:.2f} s")
+        (result,) = (await hub.claim_of())["status"]["allocation"]["devices"]["results"]
+        assert result["device"] == "gpu-1"
+        assert seconds < Grace().scheduler.total_seconds()
 
 
 async def drained(api: KubernetesApi, watch: ClusterWatch) -> None:
