@@ -33,14 +33,13 @@ from aiohttp import web
 from kubernetes_asyncio.client.rest import RESTClientObject
 from kubespawner import KubeSpawner
 
-from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
-from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.spawner import DRASpawner
 from tests.bench.figures import options_parser, ratios
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.fake_runtime import FakeRuntime, OneAddress
 from tests.cluster.harness_binary import BinaryUnavailable, control_plane_binary
 from tests.integration.devices import classes, node_with, shareable
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of

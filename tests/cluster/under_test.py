@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime, ProcessRuntime
+from dra_spawner.devcluster.kubelet.container_runtime import ProcessRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.versions import KUBERNETES, MinorVersion, minor_version
+from tests.cluster.fake_runtime import FakeRuntime
 from tests.polling import PATIENCE_SECONDS, eventually
 
 from .background import BackgroundLoop

@@ -14,10 +14,10 @@ from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.resource_types import PODS
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from tests.cluster.background import BackgroundLoop
+from tests.cluster.fake_runtime import FakeRuntime
 from tests.devcluster.cluster_objects import node as full_node
 from tests.polling import PATIENCE_SECONDS, eventually
 

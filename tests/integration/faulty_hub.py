@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from aiohttp import web
 from jupyterhub.user import User
 
-from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.spawner.progress.durations import clean_up_seconds
+from tests.cluster.fake_runtime import OneAddress
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable

@@ -8,11 +8,11 @@ import sys
 from collections.abc import AsyncIterator
 
 from dra_spawner.devcluster.clock import ScaledClock
-from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.client.api import KubernetesApi
 from tests.cluster.example_objects import pod
+from tests.cluster.fake_runtime import FakeRuntime
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import PATIENCE_SECONDS

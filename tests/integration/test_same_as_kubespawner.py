@@ -8,8 +8,8 @@ from typing import Any
 
 from kubespawner import KubeSpawner
 
-from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.spawner import DRASpawner
+from tests.cluster.fake_runtime import OneAddress
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import node_with, priority_class
 from tests.integration.hub_endings import DIFFERENCES, node_for, outcomes

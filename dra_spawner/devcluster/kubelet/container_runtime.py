@@ -115,30 +115,6 @@ class FakeContainer:
         self.exit(EXIT_CODE_KILLED)
 
 
-class FakeRuntime:
-    """Runs fake containers, for benchmarks and for tests that need no processes."""
-
-    runs_processes = False
-
-    def __init__(self) -> None:
-        self._containers: dict[tuple[str, str], FakeContainer] = {}
-
-    async def start(self, launch: ContainerLaunch) -> FakeContainer:
-        container = _fake_container()
-        self._containers[launch.pod, launch.container] = container
-        return container
-
-    def exit(self, namespace: str, pod: str, container: str, exit_code: int) -> None:
-        """End a running container as if its program had ended by itself.
-
-        Raises
-        ------
-        KeyError
-            If it never ran.
-        """
-        self._containers[f"{namespace}/{pod}", container].exit(exit_code)
-
-
 def _fake_container() -> FakeContainer:
     return FakeContainer(f"fake://{secrets.token_hex(32)}", asyncio.get_running_loop().create_future())
 

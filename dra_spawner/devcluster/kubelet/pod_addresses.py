@@ -47,19 +47,6 @@ class LoopbackAddresses:
         self._taken.discard(address)
 
 
-class OneAddress:
-    """The same address for all pods, for example the address of a benchmark's only server."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-
-    def acquire(self) -> str:
-        return self._address
-
-    def release(self, address: str) -> None:
-        pass
-
-
 def bind_to(address: str, text: str) -> str:
     """`text` with the wildcard addresses 0.0.0.0 and [::] replaced.
 

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.devcluster.kubelet.container_runtime import (
-    ContainerLaunch,
-    ContainerStartFailed,
-    FakeRuntime,
-    ProcessRuntime,
-)
+from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, ContainerStartFailed, ProcessRuntime
+from tests.cluster.fake_runtime import FakeRuntime
 
 
 def launch(

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from dra_spawner.devcluster.kubelet.pod_addresses import LoopbackAddresses, OneAddress, bind_to
+from dra_spawner.devcluster.kubelet.pod_addresses import LoopbackAddresses, bind_to
+from tests.cluster.fake_runtime import OneAddress
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux answers on all of 127.0.0.0/8")

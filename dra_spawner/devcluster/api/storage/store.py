@@ -67,8 +67,6 @@ class Store:
     ----------
     now
         The cluster's clock; returns timezone-aware times in UTC.
-    new_uid
-        Returns a new ``metadata.uid``.
     random
         Random numbers for generated names.
     history_limit
@@ -79,12 +77,10 @@ class Store:
         self,
         now: Callable[[], datetime],
         *,
-        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
         random: random_module.Random | None = None,
         history_limit: int = 10_000,
     ) -> None:
         self._now = now
-        self._new_uid = new_uid
         self._random = random or random_module.Random()  # noqa: S311 (names, not secrets)
         self._objects = VersionedObjects(history_limit)
         self._writer = ObjectWriter(self._objects, now)
@@ -230,7 +226,7 @@ class Store:
             )
         for server_set in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
             metadata.pop(server_set, None)
-        metadata["uid"] = self._new_uid()
+        metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = timestamp(self._now())
         if resource_type.generation:
             metadata["generation"] = 1

@@ -139,9 +139,7 @@ def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | No
     return errors
 
 
-def check_unique(
-    keys: Iterable[Any], field: str, suffix: str = "", *, items: Sequence[Any] | None = None
-) -> list[FieldError]:
+def check_unique(keys: Iterable[Any], field: str, *, items: Sequence[Any] | None = None) -> list[FieldError]:
     """Check that keys are unique; other checks refuse empty keys.
 
     Parameters
@@ -153,6 +151,6 @@ def check_unique(
     seen = set()
     for index, key in enumerate(keys):
         if key in seen:
-            errors.append(duplicate(f"{field}[{index}]{suffix}", key if items is None else items[index]))
+            errors.append(duplicate(f"{field}[{index}]", key if items is None else items[index]))
         seen.add(key)
     return errors

@@ -17,7 +17,7 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.informer_task import InformerTask, wait_first_list
-from dra_spawner.kube.informers import Informer, InformerSettings
+from dra_spawner.kube.informers import Informer
 from dra_spawner.kube.resource import Resource
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
@@ -38,18 +38,13 @@ class ServerNamespaces:
     """
 
     def __init__(
-        self,
-        api: KubernetesApi,
-        settings: ControllerSettings,
-        *,
-        on_change: Callable[[], None] = lambda: None,
-        informer: InformerSettings | None = None,
+        self, api: KubernetesApi, settings: ControllerSettings, *, on_change: Callable[[], None] = lambda: None
     ) -> None:
         self._hub_namespace = settings.hub_namespace
         self._is_followed = settings.user_namespaces
         self._configured = settings.namespaces
         self._on_change = on_change
-        self._informer = Informer(api, Resource("Namespace", "v1", "namespaces"), self, settings=informer)
+        self._informer = Informer(api, Resource("Namespace", "v1", "namespaces"), self)
         self._labelled: frozenset[str] = frozenset()
         self._task = InformerTask(self._informer, "namespaces")
 

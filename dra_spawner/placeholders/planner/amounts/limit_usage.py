@@ -13,7 +13,6 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from dra_spawner import names
 from dra_spawner.dra.allocation.requests import MAX_DEVICES_PER_CLAIM, PreparedAlternative, prepare_claims
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.errors import AllocationError
@@ -22,6 +21,7 @@ from dra_spawner.dra.model.consumable_capacity import Share, share_of
 from dra_spawner.dra.model.devices import Device, DeviceDescription, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
+from dra_spawner.placeholders.planner.cluster.cluster_index import is_server
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.targets.limits import DEVICES, PLACEHOLDERS, Limit, counted
@@ -120,7 +120,7 @@ class LimitUsage:
         for reference in pod.claims:
             key = ObjectKey(pod.namespace, reference.claim or "")
             tracked = view.snapshot.claims.get(key)
-            if tracked is not None and not any(_is_server(each) for each in view.pods_naming(key)):
+            if tracked is not None and not any(is_server(each) for each in view.pods_naming(key)):
                 found.append(tracked.claim)
         leftover = leftover_claim(pod, view.snapshot.state)
         if leftover is not None:
@@ -315,10 +315,6 @@ def claim_of_extended_resources(pod: Pod, view: View) -> ResourceClaim:
     """The claim that kube-scheduler makes if devices provide the pod's extended resources; without requests if not."""
     classes = classes_by_resource(view.snapshot.classes.values())
     return extended_resource_claim(pod, [name for name in pod.requests if name in classes], classes)
-
-
-def _is_server(pod: Pod) -> bool:
-    return pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished
 
 
 def _may_select(prepared: PreparedAlternative, description: DeviceDescription) -> bool:

@@ -283,7 +283,7 @@ class ClusterIndex:
             is_own = self._namespaces.is_own(key, pod.labels)
             _add(self._placeholders_of_node, pod.node_name, pod)
             (self.placeholders if is_own else self.other_placeholders)[key] = pod
-        elif component == names.USER_SERVER and not pod.is_finished:
+        elif is_server(pod):
             if not _is_in(key, self._namespaces.servers):
                 if not pod.node_name:
                     self.other_pending[key] = pod
@@ -398,6 +398,11 @@ class _Followed(Generic[K, V]):
 def hub_of(pod: Pod) -> str:
     """Name of the hub whose service made a placeholder: namespace and installation."""
     return "/".join(filter(None, (pod.namespace, pod.labels.get(names.INSTALLATION, ""))))
+
+
+def is_server(pod: Pod) -> bool:
+    """Whether a pod is a user's server, of any hub."""
+    return pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished
 
 
 def _named(pod: Pod) -> list[ObjectKey]:

@@ -16,6 +16,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.amounts.planner_state import TrackedLabel
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled, is_ready_for_users
+from dra_spawner.placeholders.planner.cluster.cluster_index import is_server
 from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.cluster.passing_devices import lasting_shape
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age
@@ -232,11 +233,7 @@ def _may_empty(round_: Round, state: NodeState) -> bool:
 
 def _has_servers(state: NodeState) -> bool:
     """Whether any hub of the cluster has users' servers there: its service would take the label away again."""
-    return any(map(_is_server, state.pods))
-
-
-def _is_server(pod: Pod) -> bool:
-    return pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished
+    return any(map(is_server, state.pods))
 
 
 def _may_rebalance(view: View, policy: Policy, shape: str) -> bool:
