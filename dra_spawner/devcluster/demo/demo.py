@@ -251,6 +251,7 @@ def _page_hint(running: Running) -> str:
         return ""
     return f"""  Services > dra-spawner shows who uses which device, and the placeholders:
   {running.address}/services/dra-spawner/
+  There the user "teacher" announces classes, and all others ask for them.
 """
 
 

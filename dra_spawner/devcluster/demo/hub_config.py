@@ -49,11 +49,11 @@ c.Authenticator.admin_users = {settings["admin"]}
 c.JupyterHub.allow_named_servers = settings["named_servers"]
 c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
 if settings["placeholders"]:
-    # A short form of jupyterhub_config.d/20-dra-spawner-service.py, with the demo's administrator alone.
-    scopes = [names.READ_SCOPE, names.OPERATE_SCOPE, names.ADMIN_SCOPE]
+    # A short form of jupyterhub_config.d/20-dra-spawner-service.py: with the demo's administrator and a teacher.
+    scopes = [names.ANNOUNCE_SCOPE, names.READ_SCOPE, names.OPERATE_SCOPE, names.ADMIN_SCOPE]
+    subscopes = {names.OPERATE_SCOPE: scopes[:2], names.ADMIN_SCOPE: [names.OPERATE_SCOPE]}
     c.JupyterHub.custom_scopes = {
-        scope: {"description": f"Pages about devices: {scope}", "subscopes": scopes[:number][-1:]}
-        for number, scope in enumerate(scopes)
+        scope: {"description": f"Pages about devices: {scope}", "subscopes": subscopes.get(scope, [])} for scope in scopes
     }
     service_config = directory / "dra_spawner_service_config.py"
     service_config.write_text(
@@ -86,13 +86,16 @@ c.JupyterHub.load_roles = [
     }
 ]
 if settings["placeholders"]:
+    access = f"access:services!service={names.HUB_SERVICE}"
     c.JupyterHub.load_roles += [
         {"name": names.SERVICE, "services": [names.HUB_SERVICE], "scopes": ["list:users", "read:servers"]},
         {
             "name": "dra-spawner-admin",
             "users": [settings["admin"]],
-            "scopes": [names.ADMIN_SCOPE, f"access:services!service={names.HUB_SERVICE}", "delete:servers"],
+            "scopes": [names.ADMIN_SCOPE, access, "delete:servers"],
         },
+        {"name": "dra-spawner-teacher", "users": ["teacher"], "scopes": [names.ANNOUNCE_SCOPE, access]},
+        {"name": "user", "scopes": ["self", access]},
     ]
 
 c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"]
