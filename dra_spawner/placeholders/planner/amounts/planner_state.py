@@ -191,6 +191,8 @@ class PlannerState:
         By uid of a pending server of another hub: the last preemption for it.
     capacity_since
         By shape: since when limits of all hubs have had capacity that other hubs may use first.
+    surplus_since
+        By shape: since when there is one placeholder more than a target that follows demand.
     drain_tried, drain_last
         Time of the last search for a node to drain, and the last node that was tried.
     searches
@@ -215,6 +217,7 @@ class PlannerState:
     judged: JudgedReadiness = field(default_factory=JudgedReadiness, compare=False)
     preempted_for_others: Mapping[str, PreemptionRecord] = field(default_factory=dict)
     capacity_since: Mapping[str, datetime] = field(default_factory=dict)
+    surplus_since: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
     searches: SearchLedger = field(default_factory=SearchLedger, compare=False)
@@ -234,6 +237,7 @@ class PlannerState:
                 uid: replace(each, at=min(each.at, now)) for uid, each in self.preempted_for_others.items()
             },
             capacity_since={shape: min(when, now) for shape, when in self.capacity_since.items()},
+            surplus_since={shape: min(when, now) for shape, when in self.surplus_since.items()},
             creations=self.creations.not_after(now),
             scale_up_caps=self.scale_up_caps.not_after(now),
             avoided={name: min(when, now) for name, when in self.avoided.items()},

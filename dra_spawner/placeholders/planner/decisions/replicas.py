@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
@@ -23,6 +24,8 @@ from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
+#: Time for which one placeholder more than a target that follows demand stays: it is often wanted again by then.
+_ONE_MORE_STAYS: Final = timedelta(minutes=10)
 #: Limit of nodes with doubtful devices that a new placeholder names.
 _MAX_AVOIDED: Final = 50
 
@@ -44,6 +47,7 @@ def decide_numbers(round_: Round) -> tuple[Action, ...]:
 def _towards_targets(round_: Round, limited: LimitedTargets) -> Iterator[CreatePlaceholder | DeletePlaceholder]:
     """Creations and deletions towards the limited targets, and for pending servers."""
     view, ending, servers = round_.view, round_.ending, round_.servers
+    before, one_more = round_.state.surplus_since, dict[str, datetime]()
     policy = limited.policy(round_.policy)
     for shape in policy.shapes:
         present = view.placeholders_of_shape.get(shape, [])
@@ -57,12 +61,25 @@ def _towards_targets(round_: Round, limited: LimitedTargets) -> Iterator[CreateP
         found = _of_shape(
             view, shape, replicas, most, ending_too, there, needing, limited.reason(shape), limited.surplus
         )
+        if _is_one_more(found, replicas, len(there), limited.reason(shape)):
+            one_more[shape] = before.get(shape, view.now)
+            if view.now - one_more[shape] < _ONE_MORE_STAYS:
+                continue
         for each in found:
             if isinstance(each, CreatePlaceholder):
                 if each.for_pending_pod is not None or shape not in policy.paused:
                     yield each
             elif not policy.keeps_surplus and shape not in policy.paused:
                 yield each
+    round_.remember(surplus_since=one_more)
+
+
+def _is_one_more(
+    found: list[CreatePlaceholder] | list[DeletePlaceholder], replicas: ReplicaRange, there: int, limited: str
+) -> bool:
+    """Whether there is one placeholder more than demand wants, and no limit forbids it."""
+    is_one = len(found) == 1 and isinstance(found[0], DeletePlaceholder)
+    return is_one and bool(replicas.because) and not limited and there <= replicas.max
 
 
 def _not_competing(round_: Round, creations: Iterable[CreatePlaceholder]) -> Iterator[CreatePlaceholder]:
