@@ -1,4 +1,7 @@
-"""The tables of docs/reference/versions.md, made from the versions that CI runs and from the known defects."""
+"""The tables of docs/reference/versions.md, made from the versions that CI runs and from the known defects.
+
+``python -m tests.versions_table`` writes them into the page.
+"""
 
 from __future__ import annotations
 
@@ -122,5 +125,16 @@ def releases() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def with_tables(page: str) -> str:
+    """The page with these tables in place of its own, which have the same first lines."""
+    for made in (table(), releases(), hub_images(), known_defects()):
+        heading = made.partition("\n")[0]
+        assert page.count(f"\n{heading}\n") == 1, heading
+        before, _, rest = page.partition(f"\n{heading}\n")
+        after = re.sub(r"\A(\|.*\n)*", "", rest)
+        page = f"{before}\n{made}\n{after}"
+    return page
+
+
 if __name__ == "__main__":
-    print(f"{table()}\n\n{releases()}\n\n{hub_images()}\n\n{known_defects()}")
+    PAGE.write_text(with_tables(PAGE.read_text()))

@@ -8,6 +8,7 @@ import jupyterhub
 import pytest
 
 from dra_spawner.simulator.refusal_text import CLOSED
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import Faulty
@@ -55,7 +56,7 @@ async def test_a_server_in_a_queue_starts_when_it_is_let(waiting: Faulty, device
     start = asyncio.create_task(waiting.spawn())
     path = waiting.cluster.path("pods", spawner.pod_name)
     await waiting.cluster.wait_for(path, lambda pod: sentence in [each["message"] for each in spawner.events])
-    assert spawner._dra.page.progress.held_back == sentence
+    assert parts_of(spawner).page.progress.held_back == sentence
     await waiting.cluster.admin.patch(path, {"spec": {"schedulingGates": None}})
     assert await start is None
 

@@ -52,16 +52,17 @@ async def read_facts(
     """
     api = reader.api
     version, patch = served_version(await api.get("/version"))
-    devices, rules, nodes, own, attachments, dropped, specs = await asyncio.gather(
+    devices, nodes, own, attachments, dropped, specs = await asyncio.gather(
         _devices(reader),
-        reader.rules.get(NOW),
         readable(reader.nodes.get(NOW)),
         _namespace(api, namespace),
         _attachments(api, namespace),
         _dropped_fields(api, namespace),
         _claims(api, namespace, claims),
     )
-    webhooks, gas = await asyncio.gather(_list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL))
+    webhooks, gas, rules = await asyncio.gather(
+        _list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL), reader.rules.get(NOW)
+    )
     return ClusterFacts(
         device_classes=devices.classes,
         slices=devices.slices,

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 from dra_spawner import names
@@ -144,7 +144,7 @@ class DeviceObjects:
     claims: list[JsonObject]
     nodes: list[JsonObject]
     rules: list[JsonObject]
-    scheduler_rules: SchedulerRules = DEFAULT_RULES
+    scheduler_rules: SchedulerRules = field(default=DEFAULT_RULES, kw_only=True)
 
 
 class DeviceReader:
@@ -204,7 +204,8 @@ class DeviceReader:
             If one of the collections cannot be read.
         """
         readings = (self.classes, self.slices, self.claims, self.nodes, self.rules)
-        return DeviceObjects(*await asyncio.gather(*(each.get(NOW) for each in readings)), self.scheduler_rules)
+        found = await asyncio.gather(*(each.get(NOW) for each in readings))
+        return DeviceObjects(*found, scheduler_rules=self.scheduler_rules)
 
     async def _read_rules(self) -> list[JsonObject]:
         """All DeviceTaintRules; none if the account may not list them: `doctor` says that."""

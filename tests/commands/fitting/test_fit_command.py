@@ -254,7 +254,7 @@ def test_a_timeout_that_is_none(value, capsys):
 
 
 #: Shares of a half, of which a device has three.
-HALVES = {"default": "500m", "validRange": {"min": "500m", "step": "500m"}}
+HALVES: JsonObject = {"default": "500m", "validRange": {"min": "500m", "step": "500m"}}
 
 
 @all_of_them(

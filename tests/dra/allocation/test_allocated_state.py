@@ -55,7 +55,7 @@ def test_without_consumable_capacity_shares_are_whole_devices() -> None:
     {"as text": ((1, 37), {"memory": 4 * GI, f"{DRIVER}/memory": 7 * GI}), "one": ((1, 38), {"memory": 7 * GI})},
 )
 def test_both_names_of_one_capacity_in_a_result(release: Release, expected: dict[str, int]) -> None:
-    rules, claim = RULES[release], used(share("d0", memory="4Gi", **{f"{DRIVER}/memory": "7Gi"}))
+    rules, claim = RULES[release], used(share("d0", 1, memory="4Gi", **{f"{DRIVER}/memory": "7Gi"}))
     state = AllocatedState.from_claims([claim], rules)
     assert state.consumed_capacity(D0) == expected
     state.add(claim.status.devices or ())

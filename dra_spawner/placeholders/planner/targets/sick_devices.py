@@ -84,7 +84,8 @@ def self_drains(sick: Mapping[DeviceId, SickDevice], present: Overrides, limit: 
         The most devices that the service drains by itself at a time: a broken driver may report all of them.
     """
     left = min(limit - len(drained_by_service(present)), MAX_OVERRIDES - len(present.settings))
-    settings, too_many = [], []
+    settings: list[Override] = []
+    too_many: list[DeviceId] = []
     for device, report in sorted(sick.items()):
         key = (OverrideKind.DEVICES, "/".join(device))
         ended_at = present.deleted_at(key)
