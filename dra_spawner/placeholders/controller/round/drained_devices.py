@@ -120,9 +120,10 @@ class DrainedDevices:
 
     async def _look(self, may_act: Callable[[], None]) -> None:
         version = self._watch.rules_api
-        if version is None or not self._store.is_running or self._store.unknown_because:
+        if version is None or self._store.unknown_because:
             return
-        await self._drain_sick(may_act)
+        if self._store.is_running:
+            await self._drain_sick(may_act)
         settings = self._store.present.of_kind(OverrideKind.DEVICES)
         if not settings and self._is_clean:
             return
