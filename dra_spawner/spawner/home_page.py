@@ -83,7 +83,7 @@ class HomePage:
     def record_stop(self) -> None:
         """Remember why JupyterHub stops a server: a start that the hub finds after its own restart does not answer."""
         phase = ((self._server.pod() or {}).get("status") or {}).get("phase")
-        if getattr(self._spawner, "_check_pending", False) and phase == "Pending":
+        if self._last_start is None and phase == "Pending":
             self.record_failure(_HUB_RESTARTED)
 
     def forget_server(self) -> None:

@@ -100,6 +100,16 @@ def test_pages_say_why_a_server_was_ended(page):
         assert ("Node &lt;n1&gt; is gone." in text) is is_told
 
 
+def test_the_page_of_a_server_says_why_its_last_start_failed():
+    """Also after a restart of the hub; before it, JupyterHub says that itself."""
+    failed = server(record=ServerRecord.of_failure("All are in use."))
+    template = hub_environment().get_template("not_running.html")
+    known = {"default_server": failed, "static_url": lambda name, **_: name, "services": [], "parsed_scopes": []}
+    for by_hub in (False, True):
+        text = template.render(user=user_with(failed), server_name="", base_url="/hub/", failed=by_hub, **known)
+        assert ("<strong>Your server did not start</strong>" in text) is not by_hub
+
+
 def test_the_home_page_of_a_user_without_news_is_the_hubs_own():
     assert "dra-servers" not in home(hub_environment(), server(), server("second", active=True))
 
