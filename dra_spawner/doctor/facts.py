@@ -9,6 +9,7 @@ from enum import StrEnum
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, ResourceSlice
+from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice
 from dra_spawner.simulator.model.claims import TrackedClaim
 
 __all__ = ["Account", "DoctorFacts", "HttpAnswer", "NeededRight", "RightAnswer", "ServiceSettings", "Unseen"]
@@ -134,6 +135,8 @@ class DoctorFacts:
         Names of all PriorityClasses.
     published_shapes
         Name of the ConfigMap with shapes that was found, by the name that was asked for; None where it does not exist.
+    refused_choices
+        Choices that cannot work on this cluster, by the hub's own check.
     settings
         None if the service's settings could not be seen.
     other_policies
@@ -174,6 +177,7 @@ class DoctorFacts:
     neighbours: frozenset[tuple[str, str]] = frozenset()
     priority_classes: frozenset[str] | None = None
     shapes_config_maps: frozenset[str] | None = None
+    refused_choices: Mapping[str, RefusedChoice] = field(default_factory=dict)
     lease: JsonObject | None = None
     settings: ServiceSettings | None = None
     rights: tuple[RightAnswer, ...] = ()

@@ -9,8 +9,9 @@ from typing import Final
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import ServiceSettings
 from dra_spawner.doctor.objects import environment_of, is_ours, labels_of
+from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice, read_config_map
 
-__all__ = ["HUB_API", "addresses_of", "json_object", "settings_of"]
+__all__ = ["HUB_API", "addresses_of", "json_object", "refused_in", "settings_of"]
 
 HUB_API: Final = "hub/api"
 _PORT: Final = 8181
@@ -61,3 +62,8 @@ def settings_of(text: str) -> ServiceSettings | None:
         settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),
         priority_class=str(found.get("placeholder_priority_class") or ""),
     )
+
+
+def refused_in(config_maps: Iterable[JsonObject]) -> dict[str, RefusedChoice]:
+    """Choices that cannot work, by what hubs have published."""
+    return {choice: refused for each in config_maps for choice, refused in read_config_map(each).refused.items()}

@@ -28,7 +28,7 @@ from dra_spawner.doctor.facts import (
     Unseen,
     has_strange_servers,
 )
-from dra_spawner.doctor.installation import addresses_of, json_object, settings_of
+from dra_spawner.doctor.installation import addresses_of, json_object, refused_in, settings_of
 from dra_spawner.doctor.needed_rights import access_review, account_name, is_there, needed_rights
 from dra_spawner.doctor.objects import labels_of, name_of
 from dra_spawner.doctor.rules.neighbours import NEIGHBOURS
@@ -37,6 +37,7 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource
 from dra_spawner.kube.client.discovery import api_groups, is_absent
 from dra_spawner.kube.client.rights import missing_rule
 from dra_spawner.kube.taint_rules import list_taint_rules
+from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice
 from dra_spawner.simulator.model.claims import TrackedClaim
 from dra_spawner.versions import MinorVersion, own_packages, served_version
 
@@ -214,7 +215,8 @@ class DoctorReader:
             has_cilium=names.CILIUM_GROUP in (groups or {}),
             neighbours=await neighbours_of(self._api, groups or {}),
             priority_classes=frozenset(map(name_of, priority_classes)) if priority_classes is not None else None,
-            shapes_config_maps=shapes,
+            shapes_config_maps=shapes[0],
+            refused_choices=shapes[1],
             lease=lease,
             settings=settings,
             rights=rights,
@@ -307,19 +309,20 @@ class DoctorReader:
     async def _get(self, path: str) -> JsonObject:
         return await self._api.get(path, timeout_seconds=_TIMEOUT_SECONDS)
 
-    async def _shapes(self) -> frozenset[str] | None:
-        """ConfigMaps in which a hub has published its choices."""
+    async def _shapes(self) -> tuple[frozenset[str] | None, Mapping[str, RefusedChoice]]:
+        """ConfigMaps in which a hub has published its choices, and choices that cannot work by what it says there."""
         what = f"The ConfigMaps of namespace {self._questions.namespace}"
         selector = f"{names.MANAGED_BY}={names.MANAGER}"
         found = await self._list(what, "v1", "configmaps", self._questions.namespace, selector)
         if found is None:
-            return None
-        return frozenset(
-            name_of(each)
+            return None, {}
+        published = [
+            each
             for each in found
             if name_of(each) == names.SHAPES_CONFIG_MAP
             or names.PUBLISHER in (each["metadata"].get("annotations") or {})
-        )
+        ]
+        return frozenset(map(name_of, published)), refused_in(published)
 
     async def _settings(self) -> tuple[ServiceSettings | None, bool]:
         """The service's settings, given or else from the chart's ConfigMap, and whether that could be read."""

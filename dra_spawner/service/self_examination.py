@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from dra_spawner.doctor.facts import Account, ServiceSettings
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice
 
 __all__ = ["SelfExamination", "questions_of_service"]
 
@@ -34,9 +35,19 @@ class SelfExamination:
     ----------
     seconds
         Returns the seconds of a monotonic clock.
+    refused
+        Returns choices that cannot work, as the hub publishes them.
     """
 
-    def __init__(self, api: KubernetesApi, questions: Questions, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        questions: Questions,
+        seconds: Callable[[], float] = time.monotonic,
+        *,
+        refused: Callable[[], Mapping[str, RefusedChoice]] = dict,
+    ) -> None:
+        self._refused = refused
         self._api = api
         self._questions = questions
         self._seconds = seconds
@@ -54,6 +65,8 @@ class SelfExamination:
         async with self._turns.turn() as turn:
             if self._last is None or self._seconds() - self._last.read_at > _KEPT_SECONDS:
                 facts = await DoctorReader(self._api, self._questions).read()
+                # The service follows what the hub publishes, and may not list ConfigMaps.
+                facts = replace(facts, refused_choices={**facts.refused_choices, **self._refused()})
                 # In a thread: there may be 40,000 devices.
                 findings = await turn.run(examine, facts)
                 answer = {"examined_at": datetime.now(UTC).isoformat(), **report_json(facts, findings)}

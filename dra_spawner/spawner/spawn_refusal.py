@@ -88,6 +88,8 @@ class SpawnRefused(SpawnException):
         self.jupyterhub_message = message
         #: With links, for JupyterHub's pages; the message itself if there are none.
         self.jupyterhub_html_message = ""
+        #: Key of the configuration and what is wrong there, for administrators; empty if no key is to blame.
+        self.path, self.detail = "", ""
 
     def __str__(self) -> str:
         return self.jupyterhub_message

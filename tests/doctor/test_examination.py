@@ -12,6 +12,7 @@ from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer, NeededRig
 from dra_spawner.doctor.findings import Severity
 from dra_spawner.dra.model.devices import Taint
 from dra_spawner.dra.model.taint_rules import DeviceTaintRule
+from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice
 from dra_spawner.simulator.model.claims import TrackedClaim
 from tests.all_of_them import all_of_them
 from tests.doctor.objects import (
@@ -136,6 +137,7 @@ CASES = [
     Case("namespace-labels", "warning", {"labels_of_namespaces": {"jupyterhub-ada": {}, "jupyterhub": {}}}, {"labels_of_namespaces": {"jupyterhub": {}, "another-hub": {}, "jupyterhub-ada": LABELLED}}, "1 namespaces have no label of a hub", "hub.jupyter.org/hub-namespace=jupyterhub pod-security.kubernetes.io/enforce=baseline"),
     Case("namespace-labels", "warning", {"labels_of_namespaces": {"of-eve": {names.HUB_NAMESPACE: NAMESPACE}}}, {"labels_of_namespaces": {"jupyterhub-b-ada": {names.HUB_NAMESPACE: "jupyterhub-b"}}}, "have no Pod Security Standard: of-eve", "kubectl label namespaces of-eve pod-security"),
     Case("user-namespaces", "warning", {"server_namespaces": frozenset({"jupyterhub-ada"})}, {"server_namespaces": frozenset({"another-hub"})}, "run in namespace jupyterhub-ada", "userNamespaces: true"),
+    Case("choice-refused", "error", {"refused_choices": {"huge": RefusedChoice("profile huge.device_claims.gpu.count", "no node has 9")}}, {"refused_choices": {}}, "Servers of huge cannot start: no node has 9.", "Change this key"),
     Case("priority-class", "error", {"priority_classes": frozenset()}, {"priority_classes": None}, "placeholders does not exist", "priorityClass"),
 ]  # fmt: skip
 

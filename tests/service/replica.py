@@ -64,15 +64,10 @@ Json = dict[str, Any]
 
 
 async def publish_shapes(
-    cluster: ClusterUnderTest,
-    shapes: Mapping[str, Shape],
-    skipped: Mapping[str, str] | None = None,
-    start_seconds: int = 0,
+    cluster: ClusterUnderTest, shapes: Mapping[str, Shape], skipped: Mapping[str, str] | None = None, **more: Any
 ) -> None:
     """Publish shapes as the hub does when it starts; they replace earlier ones."""
-    manifest = published_config_map(
-        PublishedShapes(shapes, skipped or {}, start_seconds=start_seconds), cluster.namespace, {}
-    )
+    manifest = published_config_map(PublishedShapes(shapes, skipped or {}, **more), cluster.namespace, {})
     path = resource_path("v1", "configmaps", cluster.namespace)
     await cluster.admin.delete(f"{path}/{names.SHAPES_CONFIG_MAP}", missing_ok=True)
     await cluster.admin.create(path, manifest)

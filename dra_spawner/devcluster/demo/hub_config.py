@@ -53,7 +53,8 @@ if settings["placeholders"]:
     scopes = [names.ANNOUNCE_SCOPE, names.READ_SCOPE, names.OPERATE_SCOPE, names.ADMIN_SCOPE]
     subscopes = {names.OPERATE_SCOPE: scopes[:2], names.ADMIN_SCOPE: [names.OPERATE_SCOPE]}
     c.JupyterHub.custom_scopes = {
-        scope: {"description": f"Pages about devices: {scope}", "subscopes": subscopes.get(scope, [])} for scope in scopes
+        scope: {"description": f"Pages about devices: {scope}", "subscopes": subscopes.get(scope, [])}
+        for scope in scopes
     }
     service_config = directory / "dra_spawner_service_config.py"
     service_config.write_text(

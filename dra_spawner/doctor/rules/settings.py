@@ -52,6 +52,14 @@ PRIORITY_CLASS: Final = DoctorRule(
     "priorityClass.create: true, or the name of an existing class",
 )
 
+CHOICE_REFUSED: Final = DoctorRule(
+    "choice-refused",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "a choice cannot work on this cluster: the hub refuses each of its servers",
+    "the key of the profile that the finding names",
+)
+
 SETTING_RULES: Final = rules_of(globals())
 
 _MAX_NAMED: Final = 5
@@ -62,7 +70,13 @@ _BOTH_LABELS: Final = (
 
 
 def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
-    """Findings about settings of hub and service that do not fit together."""
+    """Findings about settings of hub and service that do not fit together, and choices that cannot work."""
+    for choice, refused in sorted(facts.refused_choices.items()):
+        yield CHOICE_REFUSED.finding(
+            f"Servers of {choice} cannot start: {refused.message.rstrip('.')}.",
+            "Change this key, or add such a device. `dra-spawner check` examines profiles before the hub has them.",
+            refused.path,
+        )
     settings = facts.settings
     if settings is None:
         return

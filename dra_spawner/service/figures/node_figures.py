@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import bisect
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from dra_spawner.simulator.usage.device_doubts import MissingDevice, withdraws_h
 from dra_spawner.simulator.usage.utilization import NodeUtilization, Utilization
 from dra_spawner.simulator.usage.weighted_utilization import DeviceUse, WeightedUtilization, used_units
 
-__all__ = ["ClassFigures", "NodeFigures", "TimeSlice", "class_figures"]
+__all__ = ["ClassFigures", "DeviceHolder", "NodeFigures", "TimeSlice", "class_figures"]
 
 _TURN_SECONDS: Final = 0.005
 """Limit of the time for which the event loop is blocked."""
@@ -82,6 +82,17 @@ class _NodeSummary:
     classes: Mapping[tuple[str, str], ClassFigures]
     is_unknown: bool
     missing: tuple[MissingDevice, ...] = ()
+    used: Mapping[str, tuple[DeviceId, ...]] = field(default_factory=dict)
+    """Devices that claims have, by device class."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHolder:
+    """A claim of users' servers on a device."""
+
+    node: str
+    device: DeviceId
+    claim: ObjectKey
 
 
 class NodeFigures:
@@ -282,7 +293,27 @@ class NodeFigures:
         for each in missing:
             for device_class in self._classes_asked(each):
                 classes.setdefault((device_class, node_pool), ClassFigures()).missing += 1
-        return _NodeSummary(classes, bool(utilization.of(name).weighted.problems), missing)
+        used = {each: tuple(use.device.id for use in uses if use.use > 0) for each, uses in of_class.items()}
+        return _NodeSummary(classes, bool(utilization.of(name).weighted.problems), missing, used)
+
+    def holders(self, classes: Collection[str], most: int) -> list[DeviceHolder]:
+        """Claims of users' servers on devices of some classes, as of the last `refresh`, in the order of the nodes.
+
+        Parameters
+        ----------
+        most
+            Limit of the answer.
+        """
+        held, found = self._holders(), dict[ObjectKey, DeviceHolder]()
+        for name in sorted(self._of_node):
+            of_node = self._of_node[name].used
+            for device in sorted({each for wanted in classes for each in of_node.get(wanted, ())}):
+                for key, _ in held.get(device, ()):
+                    if key not in found and self._holder_kind(key) is HolderKind.USER:
+                        found[key] = DeviceHolder(name, device, key)
+                        if len(found) == most:
+                            return list(found.values())
+        return list(found.values())
 
     def _classes_asked(self, missing: MissingDevice) -> set[str]:
         """The device classes by which a claim asked for a device."""

@@ -34,6 +34,7 @@ from dra_spawner.service.http.openapi_handler import OpenApiHandler
 from dra_spawner.service.http.pages import override_pages
 from dra_spawner.service.http.pages.nodes_page import NodesPage
 from dra_spawner.service.http.pages.timeline_handler import TimelineHandler, TimelinePage
+from dra_spawner.service.http.pages.today_page import TodayHandler, TodayPage
 from dra_spawner.service.http.requests.authentication import CallbackHandler
 from dra_spawner.service.http.requests.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.service.metrics.service_metrics import register
@@ -84,6 +85,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/misses", MissesHandler),
     ("api/use", UseHandler),
     ("api/doctor", DoctorHandler),
+    ("api/today", TodayHandler),
     ("report", MissReportPage),
     ("use", UsePage),
     ("placeholders", override_pages.PlaceholdersPage),
@@ -96,6 +98,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("decisions", override_pages.DecisionsPage),
     ("audit", override_pages.AuditPage),
     ("doctor", DoctorPage),
+    ("today", TodayPage),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.LivenessHandler),
     ("readyz", handlers.ReadinessHandler),

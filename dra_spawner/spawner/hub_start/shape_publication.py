@@ -19,6 +19,7 @@ from dra_spawner.kube.client.connect import own_namespace
 from dra_spawner.placeholders.planner.targets.choice_names import choice_name, is_combination
 from dra_spawner.placeholders.planner.targets.published_shapes import (
     PublishedShapes,
+    RefusedChoice,
     published_config_map,
     publisher_of,
     skipped_combinations,
@@ -27,11 +28,12 @@ from dra_spawner.placeholders.planner.targets.published_shapes import (
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.profiles.compiler.claim_plan import ClaimPlan
 from dra_spawner.profiles.drivers import drivers_prepare_for
+from dra_spawner.profiles.syntax.problems import AdminAccessRefused, ProfileError
 from dra_spawner.spawner.code_of_others import failure_of_others
 from dra_spawner.spawner.hub_start.sample_users import SAMPLE_USERS
 from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
-from dra_spawner.spawner.spawn_refusal import ErrorInHubCode
+from dra_spawner.spawner.spawn_refusal import ErrorInHubCode, SpawnRefused
 from dra_spawner.spawner.spawner import DRASpawner
 from dra_spawner.spawner.steps.attempt import Attempt, Step
 from dra_spawner.spawner.steps.cluster_check import ClusterCheck
@@ -231,6 +233,7 @@ async def published_shapes(
         )
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
+    refused: dict[str, RefusedChoice] = {}
     # Some choices are derived from devices.
     await spawner._dra.server.devices.latest()
     profiles = _profiles(spawner)
@@ -250,6 +253,8 @@ async def published_shapes(
                 # The same message as for a user of this choice, who does not read the cause.
                 shown = error.__cause__ if isinstance(error, ErrorInHubCode) and error.__cause__ else error
                 skipped[name] = str(shown) or type(shown).__name__
+                if (found := _refused(error)) is not None:
+                    refused[name] = found
                 if failure := failure_of_others(error):
                     skipped[name] = f"for a sample user, {failure}"
                     on_failure(name, skipped[name])
@@ -261,7 +266,19 @@ async def published_shapes(
         defaults=_defaults(profiles),
         drivers_prepare_for=prepare,
         start_seconds=round(spawner.start_timeout),
+        refused=refused,
     )
+
+
+def _refused(error: BaseException) -> RefusedChoice | None:
+    """The key that makes a choice impossible; None if no key is to blame."""
+    if isinstance(error, SpawnRefused) and error.path:
+        return RefusedChoice(error.path, error.detail)
+    cause = error.__cause__
+    if isinstance(cause, ProfileError) and not isinstance(cause, AdminAccessRefused):
+        problem = cause.problems[0]
+        return RefusedChoice(problem.path, f"found {problem.found}; allowed: {problem.allowed}")
+    return None
 
 
 def _profiles(spawner: DRASpawner) -> list[dict[str, Any]]:

@@ -72,7 +72,9 @@ class ClusterCheck(Step):
             # The finding names objects of the cluster, for administrators.
             why = text or _WRONG_SETTINGS
             sentence = f"This choice cannot work on this cluster: {why}. Please tell your administrator."
-            raise SpawnRefused(sentence, RefusalReason.PROFILE)
+            refused = SpawnRefused(sentence, RefusalReason.PROFILE)
+            refused.path, refused.detail = error.path, error.message
+            raise refused
 
     def _choice(self) -> Choice:
         """Return the user's choice for the rules, free text included, with a sample instead of a VLAN.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dra_spawner.placeholders.planner.targets.published_shapes import published_config_map, read_config_map
+from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.hub_start.sample_users import SampleSpawners
 from dra_spawner.spawner.hub_start.shape_publication import published_shapes
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.server_context import parts_of
+from dra_spawner.spawner.steps.cluster_check import checks_of_hub
 from tests.all_of_them import all_of_them
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
@@ -179,6 +181,32 @@ async def test_a_choice_without_a_shape_is_left_out_with_the_reason(nowhere, ent
     found = await published(nowhere, entry, profile("fine", {"gpu": GPU}))
     assert list(found.shapes) == ["fine"]
     assert why in found.skipped["p"]
+
+
+class NeverFits:
+    """Facts about a cluster whose largest node has four devices."""
+
+    async def error_in(self, choice):
+        if "huge" not in choice.path:
+            return None
+        return Finding(Level.ERROR, "never-fits", f"{choice.path}.device_claims.gpu", "only 4 of 9 devices"), ""
+
+
+async def test_choices_that_cannot_work_are_published_with_their_key(nowhere, monkeypatch):
+    monkeypatch.setattr(checks_of_hub(), "facts", NeverFits())
+    choices = {
+        "huge": {"gpu": GPU},
+        "wrong": {"gpu": {**GPU, "count": 0}},
+        "shared": {"gpu": {**GPU, "optional": True}},
+    }
+    found = await published(nowhere, *(profile(slug, claims) for slug, claims in choices.items()), profile("fine"))
+    assert list(found.shapes) == ["fine"]
+    assert {name: each.path for name, each in found.refused.items()} == {
+        "huge": "profile huge.device_claims.gpu",
+        "wrong": "profile wrong, device_claims.gpu.count",
+    }
+    assert found.refused["huge"].message == "only 4 of 9 devices"
+    assert read_config_map(published_config_map(found, "hub", {})).refused == found.refused
 
 
 async def test_a_list_that_is_a_function_has_no_choices_beforehand(nowhere):

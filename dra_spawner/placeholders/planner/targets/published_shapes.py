@@ -23,6 +23,7 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 
 __all__ = [
     "PublishedShapes",
+    "RefusedChoice",
     "policy_with",
     "published_config_map",
     "publisher_of",
@@ -39,6 +40,25 @@ _PREPARED_FOR: Final = tuple(map(str, PreparedFor))
 _LONGEST_START: Final = 10**6
 _MAX_SHOWN: Final = 500
 """Characters of a problem; a hostile ConfigMap may have a megabyte where a number is expected."""
+#: Limits of what is told of choices that cannot work.
+_MAX_REFUSED: Final = 200
+_MAX_MESSAGE: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedChoice:
+    """Why the hub refuses every server of a choice.
+
+    Attributes
+    ----------
+    path
+        Key of the configuration.
+    message
+        What is wrong there, as a sentence without its full stop.
+    """
+
+    path: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +79,8 @@ class PublishedShapes:
         What drivers prepare claims for, by name of the driver, as the hub knows it.
     start_seconds
         The hub's ``start_timeout``: a start that takes longer fails. 0 if it is not known.
+    refused
+        Choices that cannot work on this cluster.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -67,6 +89,7 @@ class PublishedShapes:
     defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     start_seconds: int = 0
+    refused: Mapping[str, RefusedChoice] = field(default_factory=dict)
 
     def find(self, name: str) -> str | None:
         """The published name of a choice, which may spell out default options; None if there is none."""
@@ -74,6 +97,17 @@ class PublishedShapes:
         if found is None and (defaults := self.defaults.get(profile_of(name))):
             found = find_choice(without_defaults(name, defaults), self.shapes)
         return found
+
+
+def _refused(found: object) -> dict[str, RefusedChoice]:
+    """Choices that cannot work; a hub of an older version publishes none."""
+    if not isinstance(found, Mapping):
+        return {}
+    return {
+        str(name)[:_MAX_SHOWN]: RefusedChoice(str(each["path"])[:_MAX_SHOWN], str(each["message"])[:_MAX_MESSAGE])
+        for name, each in [*found.items()][:_MAX_REFUSED]
+        if isinstance(each, Mapping) and {"path", "message"} <= each.keys()
+    }
 
 
 def published_config_map(
@@ -118,6 +152,10 @@ def _content(published: PublishedShapes) -> str:
         "defaults": {slug: dict(each) for slug, each in published.defaults.items()},
         "drivers_prepare_for": dict(published.drivers_prepare_for),
         "start_seconds": published.start_seconds,
+        "refused": {
+            name: {"path": each.path, "message": each.message}
+            for name, each in [*published.refused.items()][:_MAX_REFUSED]
+        },
     }
     return json.dumps(content, sort_keys=True, indent=1)
 
@@ -186,7 +224,12 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP
         seconds = content.get("start_seconds", 0)
         known_seconds = seconds if type(seconds) is int and 0 < seconds < _LONGEST_START else 0
         return PublishedShapes(
-            shapes, skipped, defaults=defaults, drivers_prepare_for=prepare, start_seconds=known_seconds
+            shapes,
+            skipped,
+            defaults=defaults,
+            drivers_prepare_for=prepare,
+            start_seconds=known_seconds,
+            refused=_refused(content.get("refused")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         what = f"{type(error).__name__}: {str(error)[:_MAX_SHOWN]}"

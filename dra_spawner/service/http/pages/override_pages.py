@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -24,6 +23,7 @@ from dra_spawner.service.http.pages.choice_rows import DEMAND_MEANINGS, bar_of, 
 from dra_spawner.service.http.pages.page_text import (
     begins,
     begins_in,
+    change_text,
     clock,
     local_begin,
     moment,
@@ -207,7 +207,7 @@ class AuditPage(OverridePage):
             "audit_page.html",
             settings=[(each, *_SETTING_WORDS[OverrideKind(each.setting["kind"])]) for each in settings],
             address_of=_address_of,
-            trail=[{**audit_json(each), "details": _change_text(each.details)} for each in trail[:_AUDIT_SHOWN]],
+            trail=[{**audit_json(each), "details": change_text(each.details)} for each in trail[:_AUDIT_SHOWN]],
             all_changes=len(trail),
             problem=problem,
             is_on=controller is not None and controller.is_on,
@@ -234,29 +234,6 @@ def _address_of(setting: Mapping[str, Any]) -> str:
     if kind == OverrideKind.DEVICES:
         return f"api/devices/{name}/drain"
     return f"api/settings/{kind}" + (f"/{name}" if kind not in _OF_SERVICE else "")
-
-
-def _change_text(details: str) -> str:
-    """Details of a change: of a setting, its numbers, end and reason; of a calendar entry, title, users and begin."""
-    try:
-        written = json.loads(details)
-    except ValueError:
-        return details
-    if not isinstance(written, dict):
-        return details
-    parts = []
-    if isinstance(written.get("users"), str):
-        parts += [f"“{written['name']}”"] if written.get("name") else []
-        parts += [written["users"].replace('"', ""), f"begins {written.get('begins')}"]
-    if "min" in written and "max" in written:
-        parts.append(f"{written['min']} to {written['max']}")
-    if isinstance(written.get("until"), str):
-        parts.append(f"until {written['until'][:16].replace('T', ' ')} UTC")
-    if isinstance(written.get("evict_at"), str):
-        parts.append(f"servers end {written['evict_at'][:16].replace('T', ' ')} UTC")
-    if written.get("reason"):
-        parts.append(f"“{written['reason']}”")
-    return ", ".join(parts)
 
 
 def _matches(decision: Decision, wanted: Mapping[str, str]) -> bool:

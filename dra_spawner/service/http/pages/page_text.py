@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,18 @@ from urllib.parse import quote
 
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 
-__all__ = ["begins", "begins_in", "clock", "local_begin", "moment", "part_of_path", "person", "span", "unrehearsed"]
+__all__ = [
+    "begins",
+    "begins_in",
+    "change_text",
+    "clock",
+    "local_begin",
+    "moment",
+    "part_of_path",
+    "person",
+    "span",
+    "unrehearsed",
+]
 
 
 def part_of_path(name: str) -> str:
@@ -65,3 +77,24 @@ def unrehearsed(entry: Mapping[str, Any], now: datetime) -> str:
     if left > timedelta(days=1):
         return "rehearsed from a day before it begins"
     return "not rehearsed yet" if left > timedelta(0) else "it has begun"
+
+
+def change_text(details: str) -> str:
+    """Details of a change: of a setting, its numbers, end and reason; of a calendar entry, title, users and begin."""
+    try:
+        written = json.loads(details)
+    except ValueError:
+        return details
+    if not isinstance(written, dict):
+        return details
+    parts = []
+    if isinstance(written.get("users"), str):
+        parts += [f"“{written['name']}”"] if written.get("name") else []
+        parts += [written["users"].replace('"', ""), f"begins {written.get('begins')}"]
+    if "min" in written and "max" in written:
+        parts.append(f"{written['min']} to {written['max']}")
+    if isinstance(written.get("until"), str):
+        parts.append(f"until {written['until'][:16].replace('T', ' ')} UTC")
+    if written.get("reason"):
+        parts.append(f"“{written['reason']}”")
+    return ", ".join(parts)

@@ -19,6 +19,7 @@ OLD_SECONDS: Final = 15.0
 
 #: Titles of the pages in the order of their links. A link is shown where the application has the address.
 PAGES: Final[Mapping[str, str]] = {
+    "today": "Today",
     "": "Nodes",
     "placeholders": "Placeholders",
     "timeline": "Timeline",

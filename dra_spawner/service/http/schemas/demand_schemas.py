@@ -69,7 +69,7 @@ _FORECAST: Final = record(
         ),
     }
 )
-_OCCURRENCE: Final = record(
+OCCURRENCE: Final = record(
     {
         "name": text("350 of gpu-slice"),
         "profile": _PROFILE,
@@ -91,7 +91,7 @@ _OCCURRENCE: Final = record(
 FORECASTS: Final = paged(
     _FORECAST,
     mode=choice(ScaleAheadMode),
-    expected=items(_OCCURRENCE),
+    expected=items(OCCURRENCE),
     problems=items(text("calendar physics cannot be read")),
     incomplete_because=text(""),
 )

@@ -23,6 +23,7 @@ from dra_spawner.service.http.schemas.schema_parts import (
 )
 
 __all__ = [
+    "PENDING_SERVER",
     "PENDING_SERVERS",
     "PLACEHOLDERS",
     "PLACEMENT",
@@ -108,24 +109,22 @@ _CHOICE: Final = record(
 )
 PROFILES: Final = paged(_CHOICE, problem=text(""))
 
-PENDING_SERVERS: Final = paged(
-    record(
-        {
-            "name": text("jupyter-ada"),
-            "namespace": text("hub"),
-            "shape": _SHAPE,
-            "profiles": items(_PROFILE),
-            "created": moment("2026-11-24T08:00:00Z"),
-            "wait_seconds": integer(12),
-            "sentence": text("All devices of this kind are in use. The server starts as soon as one is free."),
-            "cause": text("all 4 devices in use (2 nodes)"),
-            "needs_node": flag(),
-            "is_known": flag(),
-            "scheduler_message": text("0/2 nodes are available: 2 cannot allocate all claims."),
-        }
-    ),
-    incomplete_because=_INCOMPLETE,
+PENDING_SERVER: Final = record(
+    {
+        "name": text("jupyter-ada"),
+        "namespace": text("hub"),
+        "shape": _SHAPE,
+        "profiles": items(_PROFILE),
+        "created": moment("2026-11-24T08:00:00Z"),
+        "wait_seconds": integer(12),
+        "sentence": text("All devices of this kind are in use. The server starts as soon as one is free."),
+        "cause": text("all 4 devices in use (2 nodes)"),
+        "needs_node": flag(),
+        "is_known": flag(),
+        "scheduler_message": text("0/2 nodes are available: 2 cannot allocate all claims."),
+    }
 )
+PENDING_SERVERS: Final = paged(PENDING_SERVER, incomplete_because=_INCOMPLETE)
 
 PLACEMENT_QUESTION: Final = record(
     {

@@ -14,6 +14,7 @@ from dra_spawner.placeholders.planner.targets.choice_names import choice_name, f
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import (
     PublishedShapes,
+    RefusedChoice,
     policy_with,
     published_config_map,
     publisher_of,
@@ -196,3 +197,17 @@ def test_valid_shapes_are_kept_whatever_else_a_hub_publishes(path: tuple[Any, ..
     world.node("a", gpus=2, memory="40Gi", labels={"pool": "a", "zone": "x"})
     world.settle()
     assert len(world.warm(PLAIN)) == 1
+
+
+def test_choices_that_cannot_work_are_told_and_hostile_ones_left_out() -> None:
+    refused = {"huge": RefusedChoice("profile huge.count", "no node has 9")}
+    written = published_config_map(PublishedShapes({"good": PLAIN}, refused=refused), "hub", {})
+    assert read_config_map(written).refused == refused
+    content = json.loads(written["data"]["shapes.json"])
+    many = {f"c{number}": {"path": "p", "message": "m" * 10**5} for number in range(5_000)}
+    others: tuple[Any, ...] = (None, [], "x", 3, {"a": None}, {"a": {"path": "p"}}, {"a": []}, many)
+    for other in others:
+        found = read_config_map({**written, "data": {"shapes.json": json.dumps({**content, "refused": other})}})
+        assert (set(found.shapes), found.problem) == ({"good"}, "")
+        assert len(found.refused) <= 200
+        assert all(len(each.message) <= 600 for each in found.refused.values())

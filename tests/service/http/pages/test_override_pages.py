@@ -10,7 +10,7 @@ import pytest
 
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.pages import override_pages, timeline_handler
+from dra_spawner.service.http.pages import override_pages, timeline_handler, today_page
 from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service
 
@@ -23,6 +23,7 @@ PAGES = {
     "audit": override_pages.AuditPage,
     "what-if": override_pages.WhatIfPage,
     "timeline": timeline_handler.TimelinePage,
+    "today": today_page.TodayPage,
 }
 
 
@@ -41,7 +42,16 @@ def decide(
 
 
 async def test_before_the_cluster_is_found(url: str) -> None:
-    guesses = ("is empty", "No users are announced", "Nothing is set", "Nobody has changed", "no choice yet", EVIL)
+    guesses = (
+        "is empty",
+        "No users are announced",
+        "Nothing is set",
+        "Nobody has changed",
+        "no choice yet",
+        "Nothing is wrong",
+        "No server waits",
+        EVIL,
+    )
     problems = []
     for name in PAGES:
         status, text = await get(f"{url}/{name}")

@@ -381,6 +381,9 @@ for (const each of [groupBy, sortBy]) {
 }
 
 recall();
+// Links of other pages look for a user or a node.
+search.value = new URLSearchParams(location.search).get("search") ?? "";
+words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
 const nodes = follow(["nodes", "settings"], `api/node-summaries?limit=${PAGE_OF_NODES}`, async (answer) => {
   if (answer.continue) nodes.etag = ""; // the tag is of the first page alone
   await render(answer);

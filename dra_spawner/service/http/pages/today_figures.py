@@ -1,0 +1,194 @@
+"""What an administrator looks at first: what is wrong, who waits and why, what comes, and what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from dra_spawner import names
+from dra_spawner.doctor.findings import Severity
+from dra_spawner.history.decision_log import Decision
+from dra_spawner.kube.client.api import KubernetesError
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.planner.targets.shapes import device_classes
+from dra_spawner.profiles.drivers import DriverNotUsable
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.api.forecast_handler import expected_json
+from dra_spawner.service.http.api.override_handlers import audit_json
+from dra_spawner.service.http.api.pending_handlers import pending_json
+from dra_spawner.service.http.api.placeholder_handlers import limited_json, profiles_json
+from dra_spawner.service.http.pages.page_text import change_text, part_of_path
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
+
+__all__ = ["today_json"]
+
+_PAST: Final = timedelta(hours=1)
+_AHEAD: Final = timedelta(days=1)
+_WAITING_SHOWN: Final = 50
+_HOLDERS_SHOWN: Final = 8
+_SHOWN: Final = 20
+
+
+async def today_json(context: ServiceContext) -> dict[str, Any]:
+    """All of it as JSON; what is not known yet is left out, and said in `wrong`."""
+    controller = context.controller
+    now = controller.now() if controller is not None else context.now()
+    wrong = [each async for each in _wrong(context, now)]
+    waiting = pending_json(controller) if controller is not None else []
+    done = [each.decision for each in context.decisions.newest(10**9)]
+    return {
+        "at": now.isoformat(),
+        "wrong": [each for each in wrong if each["severity"] != Severity.INFO][: 2 * _SHOWN],
+        "warnings": sum(each["severity"] == Severity.WARNING for each in wrong),
+        "waiting": [each async for each in _waiting(context, waiting[:_WAITING_SHOWN])],
+        "all_waiting": len(waiting),
+        "expected": _expected(context, now),
+        "done": list(_done(done, now - _PAST)),
+        "by_people": list(_by_people(controller, now - _PAST)),
+        "since": (now - _PAST).isoformat(),
+        "incomplete_because": context.incomplete_because(),
+    }
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+async def _wrong(context: ServiceContext, now: datetime) -> Any:
+    """Errors first."""
+    found = [each async for each in _all_wrong(context, now)]
+    order = [*Severity]
+    for each in sorted(found, key=lambda one: order.index(one["severity"])):
+        yield each
+
+
+async def _all_wrong(context: ServiceContext, now: datetime) -> Any:
+    for each in context.readiness().reasons:
+        yield _problem(Severity.ERROR, each)
+    for each in context.problems():
+        yield _problem(Severity.WARNING, each)
+    controller = context.controller
+    if controller is not None:
+        for choice in await profiles_json(context):
+            if because := _never_because(choice):
+                sentence = f"Servers of {choice['name']} cannot start: {because}"
+                yield _problem(Severity.ERROR, sentence, page="placeholders")
+        for limited in limited_json(controller):
+            yield _problem(Severity.WARNING, limited["reason"], page="placeholders")
+        for entry in _expected(context, now):
+            rehearsal = entry["rehearsal"]
+            if rehearsal is not None and not rehearsal["is_possible"]:
+                sentence = f"{entry['name']}: {rehearsal['verdict']}"
+                yield _problem(Severity.WARNING, sentence, page="calendar")
+    if context.examination is None:
+        return
+    try:
+        report = await context.examination.report()
+    except (KubernetesError, DriverNotUsable) as error:
+        yield _problem(Severity.WARNING, f"The cluster cannot be examined: {error}.", page="doctor")
+        return
+    for each in report["findings"]:
+        yield _problem(Severity(each["severity"]), each["sentence"], each["fix"], each["where"], "doctor")
+
+
+def _problem(severity: Severity, sentence: str, fix: str = "", where: str = "", page: str = "") -> dict[str, Any]:
+    return {"severity": severity, "sentence": sentence, "fix": fix, "where": where, "page": page}
+
+
+def _never_because(choice: Mapping[str, Any]) -> str:
+    """Why no server of a choice can start, as a sentence; empty if one can, or if that is not known."""
+    availability = choice["availability"]
+    # A choice that was left out may work: it has no single shape.
+    if availability is None or availability["state"] != AvailabilityState.NEVER:
+        return ""
+    return str(availability["sentence"] or f"{availability['reason']}.")
+
+
+# --- who waits --------------------------------------------------------------------------------------------------------
+
+
+async def _waiting(context: ServiceContext, waiting: list[dict[str, Any]]) -> Any:
+    """Pending servers, each with users who have the devices that it asks for."""
+    controller, figures = context.controller, context.figures
+    if waiting and figures is not None:
+        await figures.refresh()
+    known: dict[str, list[dict[str, str]]] = {}
+    for each in waiting:
+        shape = each["shape"]
+        if shape not in known:
+            known[shape] = _holders(context, shape) if controller is not None else []
+        yield {**each, "user": _user_of(context, ObjectKey(each["namespace"], each["name"])), "holders": known[shape]}
+
+
+def _holders(context: ServiceContext, shape_id: str) -> list[dict[str, str]]:
+    controller, figures = context.controller, context.figures
+    if controller is None or figures is None:
+        return []
+    shape = next((each for each in controller.published.shapes.values() if each.id == shape_id), None)
+    classes = {name for spec in shape.claims.values() for name in device_classes(spec)} if shape is not None else ()
+    found = []
+    for each in figures.holders(classes, _HOLDERS_SHOWN):
+        tracked = controller.watch.snapshot.claims.get(each.claim)
+        pods = sorted(item.name for item in tracked.consumers if item.resource == "pods") if tracked else []
+        server = pods[0] if pods else ""
+        user = _user_of(context, ObjectKey(each.claim.namespace, server))
+        found.append(
+            {
+                "user": user,
+                "server": server or f"claim {each.claim.name}",
+                "device": each.device.device,
+                "node": each.node,
+                "link": f"{context.web.url('')}?search={part_of_path(user or each.node)}",
+            }
+        )
+    return found
+
+
+def _user_of(context: ServiceContext, pod: ObjectKey) -> str:
+    """Whose server a pod is; empty if that is not known."""
+    watch = context.watch
+    observed = watch.observed(Kind.POD, pod) if watch is not None else None
+    if observed is not None and (user := observed.annotations.get(names.USERNAME, "")):
+        return user
+    found = watch.snapshot.pods.get(pod) if watch is not None else None
+    return found.labels.get(names.USERNAME, "") if found is not None else ""
+
+
+# --- what comes, and what was done ------------------------------------------------------------------------------------
+
+
+def _expected(context: ServiceContext, now: datetime) -> list[dict[str, Any]]:
+    """Calendar entries of the coming day, those that have begun first."""
+    if context.controller is None:
+        return []
+    found = expected_json(context.controller, context.scale_ahead)
+    return [each for each in found if datetime.fromisoformat(each["begins"]) < now + _AHEAD][:_SHOWN]
+
+
+def _done(decisions: list[Decision], since: datetime) -> Iterator[dict[str, Any]]:
+    """Decisions of the last hour, by kind and profile, each group with its newest reason; the newest group first."""
+    groups: dict[tuple[str, str], list[Decision]] = {}
+    for each in decisions:
+        if each.at < since:
+            break
+        groups.setdefault((each.kind, each.profile), []).append(each)
+    for (kind, profile), found in list(groups.items())[:_SHOWN]:
+        newest = found[0]
+        yield {
+            "kind": kind,
+            "profile": profile,
+            "count": len(found),
+            "at": newest.at.isoformat(),
+            "reason": newest.reason,
+        }
+
+
+def _by_people(controller: ScaleAheadController | None, since: datetime) -> Iterator[dict[str, Any]]:
+    """Changes of the last hour, newest first."""
+    if controller is None or controller.overrides.unknown_because:
+        return
+    changes = [each for each in reversed(controller.overrides.present.audit) if each.at >= since]
+    for each in changes[:_SHOWN]:
+        yield {**audit_json(each), "details": change_text(each.details)}

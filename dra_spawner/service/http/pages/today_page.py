@@ -1,0 +1,55 @@
+"""The first page of an administrator, and the same for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from dra_spawner.placeholders.lifecycle import ActionKind
+from dra_spawner.service.http.pages.override_pages import OverridePage
+from dra_spawner.service.http.pages.page_text import begins, begins_in, unrehearsed
+from dra_spawner.service.http.pages.today_figures import today_json
+from dra_spawner.service.http.requests.authentication import ApiHandler
+from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
+from dra_spawner.service.http.requests.page_frame import PAGES
+from dra_spawner.service.http.schemas.today_schemas import TODAY
+
+__all__ = ["TodayHandler", "TodayPage"]
+
+_WORDS: Final[Mapping[str, str]] = {
+    ActionKind.CREATE_PLACEHOLDER: "placeholder created",
+    ActionKind.RESERVE_PLACEHOLDER: "placeholder reserved",
+    ActionKind.DELETE_PLACEHOLDER: "placeholder deleted",
+    ActionKind.ADD_CONSUMER: "device handed over",
+    ActionKind.DELETE_CLAIM: "claim deleted",
+    ActionKind.LABEL_NODE: "node labelled",
+    ActionKind.LABEL_POD: "pod labelled",
+}
+"""Words for kinds of decisions; others are shown as they are."""
+
+
+class TodayHandler(ApiHandler):
+    """``GET api/today``: what is wrong, who waits and for whose devices, what comes, what was done."""
+
+    @endpoint("What is wrong, who waits and for whose devices, what comes, what was done.", Access.READ, answer=TODAY)
+    async def get(self) -> None:
+        self.write_json(await today_json(self.context))
+
+
+class TodayPage(OverridePage):
+    """``GET today``: the same as a page."""
+
+    @endpoint("Page: what is wrong, who waits, what comes, what was done.", Access.READ, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        found = await today_json(self.context)
+        errors = sum(each["severity"] == "error" for each in found["wrong"])
+        await self.render(
+            "today.html",
+            found=found,
+            errors=errors,
+            titles=PAGES,
+            words=_WORDS,
+            begins=begins,
+            begins_in=lambda entry: begins_in(entry, self.now),
+            unrehearsed=lambda entry: unrehearsed(entry, self.now),
+        )
