@@ -384,7 +384,9 @@ async def check_strange_text(callers: Callers) -> None:
     for body in bodies:
         for row in POSTS:
             answer = await callers.send("manager", "POST", f"{PREFIX}{row}", body=body)
-            assert answer.status in (400, 404, 409), (body[:50], answer.raw)
+            # An empty object approves a request as it is; there are no placeholders to be set.
+            is_empty = body == b"\xef\xbb\xbf{}" and row.endswith("/approval")
+            assert answer.status in (400, 404, 409 if is_empty else 400), (body[:50], answer.raw)
             assert answer.message.endswith(".")
     for header in ("\x00", "\x01", "\xff", "a\x00b", "token \x00", "token \xff", "token", "Bearer a b", "Basic YTpi"):
         answer = await callers.send("nobody", "GET", f"{PREFIX}api/nodes", f"Authorization: {header}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import pytest
 
 from tests.browser import chromium as installed
+from tests.integration.hub_process import HubProcess
 from tests.polling import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -21,6 +22,14 @@ _SERIOUS: Final = ("serious", "critical")
 _COLOURS_HAVE_CHANGED: Final = """() => Promise.allSettled(
     document.getAnimations().filter((each) => each instanceof CSSTransition).map((each) => each.finished)
 )"""
+
+#: Keeps sentences about successes, which go away after ten seconds: a busy machine may look later.
+_KEEP_SAID = """
+window.said = [];
+new MutationObserver(() => {
+  for (const each of document.querySelectorAll("[role=status]")) window.said.push(each.textContent);
+}).observe(document, { subtree: true, childList: true, characterData: true });
+"""
 
 
 @contextlib.asynccontextmanager
@@ -45,6 +54,20 @@ async def logged_in(browser: Browser, url: str, user: str) -> Page:
     await page.click("input[type=submit]")
     await page.wait_for_url(lambda url: "/login" not in url)
     return page
+
+
+async def watched(browser: Browser, hub: HubProcess, user: str) -> tuple[Page, list[str]]:
+    """A page, and a list that gets errors of its scripts and violations of the content security policy."""
+    page, found = await logged_in(browser, hub.url, user), list[str]()
+    await page.add_init_script(_KEEP_SAID)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+    return page, found
+
+
+async def said(page: Page, sentence: str) -> None:
+    """Wait until a sentence has been said since the page was opened."""
+    await page.wait_for_function("sentence => window.said.some((each) => each.includes(sentence))", arg=sentence)
 
 
 async def picture(page: Page, name: str) -> None:

@@ -22,7 +22,7 @@ BUSY_CHOICE = "gpu-whole"
 HOSTILE = "<img src=x onerror=alert(1)>"
 _GROUPS = """
 c.JupyterHub.load_groups = {"gpu-watchers": {"users": ["watcher"]}, "gpu-operators": {"users": ["operator"]},
-                            "gpu-admins": {"users": ["manager"]}}
+                            "gpu-admins": {"users": ["manager"]}, "gpu-teachers": {"users": ["teacher"]}}
 """
 
 
@@ -67,12 +67,13 @@ c.DRASpawnerService.lease_seconds = 120
 c.DRASpawnerService.reservation_seconds = 300
 c.DRASpawnerService.max_failed_replacements = 1
 c.DRASpawnerService.calendar_entries = {entries!r}
+c.DRASpawnerService.class_limits = {{"*": {{"users": 1}}, "group:gpu-teachers": {{"users": 77}}}}
 """
 
 
 @contextlib.asynccontextmanager
 async def override_hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
-    """The hub, with users ``watcher``, ``operator`` and ``manager`` of the three roles."""
+    """The hub, with users ``watcher``, ``operator``, ``manager`` and ``teacher`` of the roles, and ``student``."""
     now = datetime.now(UTC)
     await prepare(cluster)
     found = manifests(cluster.namespace)
@@ -85,7 +86,7 @@ async def override_hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     with (hub.directory / "service_config.py").open("a") as config:
         config.write(settings(hub.directory / "history.sqlite", now))
     async with hub:
-        for user in ("watcher", "operator", "manager"):
+        for user in ("watcher", "operator", "manager", "teacher", "student"):
             await hub.add_user(user)
         await hub.until_service_ready()
         yield hub

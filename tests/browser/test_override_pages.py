@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dra_spawner.kube.client.api import KubernetesError
-from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until, serious_findings
+from tests.browser.hub_browser import (
+    assert_easy_to_use,
+    chromium,
+    picture,
+    press_until,
+    said,
+    serious_findings,
+    watched,
+)
 from tests.browser.override_hub import HOSTILE, override_hub
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import PROFILE, Hub
@@ -20,13 +28,6 @@ if TYPE_CHECKING:
 
 playwright = pytest.importorskip("playwright.async_api")
 PAGES = ("placeholders", "timeline", "calendar", "decisions", "audit")
-#: Keeps sentences about successes, which go away after ten seconds: a busy machine may look later.
-KEEP_SAID = """
-window.said = [];
-new MutationObserver(() => {
-  for (const each of document.querySelectorAll("[role=status]")) window.said.push(each.textContent);
-}).observe(document, { subtree: true, childList: true, characterData: true });
-"""
 #: A refusal of the API, which the browser also logs.
 REFUSED = "the server responded with a status of 400"
 
@@ -35,20 +36,6 @@ async def opened(page: Page, hub: Hub, name: str) -> None:
     """Open one of the pages, and wait until it follows the service."""
     await page.goto(f"{hub.url}/services/dra-spawner/{name}")
     await page.locator("#freshness[data-state=live]").wait_for()
-
-
-async def watched(browser: Browser, hub: Hub, user: str) -> tuple[Page, list[str]]:
-    """A page, and a list that gets errors of its scripts and violations of the content security policy."""
-    page, found = await logged_in(browser, hub.url, user), list[str]()
-    await page.add_init_script(KEEP_SAID)
-    page.on("pageerror", lambda error: found.append(str(error)))
-    page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
-    return page, found
-
-
-async def said(page: Page, sentence: str) -> None:
-    """Wait until a sentence has been said since the page was opened."""
-    await page.wait_for_function("sentence => window.said.some((each) => each.includes(sentence))", arg=sentence)
 
 
 def row_of(page: Page, choice: str) -> Locator:

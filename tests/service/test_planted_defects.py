@@ -23,6 +23,9 @@ from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSour
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.controller.policy_webhooks import PolicyWebhooks
+from dra_spawner.service.ahead.class_figures import ClassFigures
+from dra_spawner.service.ahead.class_messages import ClassMessages
+from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.hub_spawns import HubSpawns, known_servers
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
@@ -40,6 +43,9 @@ OF_SERVICE: dict[str, tuple[Any, str]] = {
     "calendars": (CalendarBook, "run"),
     "webhooks": (PolicyWebhooks, "run"),
     "rehearsals of calendar entries": (RehearsedEntries, "run"),
+    "rehearsals of classes": (ClassRehearsals, "run"),
+    "figures of classes": (ClassFigures, "run"),
+    "messages about classes": (ClassMessages, "run"),
     "pending spawns": (HubSpawns, "run"),
     "history": (HistoryFeed, "begin"),
     "history's database": (Recorder, "hanging"),

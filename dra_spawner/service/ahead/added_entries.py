@@ -90,8 +90,9 @@ class AddedEntries:
         """All entries, sorted by their first begin."""
         present = self._controller.overrides.present
         last = self._read_last[0]
-        if last is None or last.entries is not present.entries or last.classes.owners is not present.classes.owners:
-            self._read_last = present, self._read_all(present)
+        if last is not present:
+            is_same = last is not None and _same_entries(last, present)
+            self._read_last = present, self._read_last[1] if is_same else self._read_all(present)
         return self._read_last[1]
 
     def begin(self) -> None:
@@ -225,3 +226,8 @@ class AddedEntries:
     def _use(self) -> None:
         items = self.items if self._leads else ()
         self._controller.scale_ahead.calendars.added = tuple(each.entry for each in items)
+
+
+def _same_entries(one: Overrides, other: Overrides) -> bool:
+    """Whether entries and owners are equal: other settings, and figures of classes, change more often."""
+    return one.entries == other.entries and one.classes.owners == other.classes.owners

@@ -71,6 +71,7 @@ class AnnouncedClasses:
     def __init__(self, controller: ScaleAheadController, added: AddedEntries) -> None:
         self._controller = controller
         self._added = added
+        self._owners: tuple[tuple[AddedEntry, ...], dict[tuple[str, str], str]] = (), {}
 
     @property
     def records(self) -> ClassRecords:
@@ -85,8 +86,10 @@ class AnnouncedClasses:
         """Who announced a time of a class; empty if that is not known."""
         if occurrence.source != ADDED_ENTRIES:
             return ""
-        found = (each for each in self._added.items if each.entry.name == occurrence.name)
-        return next((each.by for each in found if each.entry.demand.profile == occurrence.profile), "")
+        items = self._added.items
+        if self._owners[0] is not items:
+            self._owners = items, {(each.entry.name, each.entry.demand.profile): each.by for each in items}
+        return self._owners[1].get((occurrence.name, occurrence.profile), "")
 
     def requests(self, who: Announcer) -> dict[str, ClassRequest]:
         """Requests that a person may see, the oldest first."""
@@ -111,13 +114,19 @@ class AnnouncedClasses:
             raise ClassRefused("The class never takes place: each of its days is a break.")
         return entry
 
-    def needed_max(self, entry: CalendarEntry) -> int | None:
-        """Placeholders of the choice for an entry and for others of its time; None if ``max`` allows as many."""
+    def needed_max(self, entry: CalendarEntry, name: str = "") -> int | None:
+        """Placeholders of the choice for an entry and for others of its time; None if ``max`` allows as many.
+
+        Parameters
+        ----------
+        name
+            Id of the entry, if it is added already.
+        """
         shapes = self._controller.published.shapes
         choice = find_choice(entry.demand.profile, shapes)
         if choice is None:
             return None
-        same = [each.entry for each in self._added.items if each.entry != entry and _is_of(each.entry, choice, shapes)]
+        same = [each.entry for each in self._added.items if each.id != name and _is_of(each.entry, choice, shapes)]
         needed = min(most_at_once(entry, same), MAX_PLACEHOLDERS)
         wanted = {each.shape: each.replicas.max for each in self._controller.groups()}
         return needed if needed > wanted.get(shapes[choice].id, 0) else None
@@ -363,7 +372,7 @@ class AnnouncedClasses:
         self, present: Overrides, name: str, entry: CalendarEntry, most: int | None, who: Announcer
     ) -> tuple[Overrides, RaisedMax | None]:
         """With the consent, if the class needs it."""
-        needed = most if most is not None else self.needed_max(entry)
+        needed = most if most is not None else self.needed_max(entry, name)
         if needed is None:
             return present, None
         raised = RaisedMax(entry.demand.profile, needed, last_end(entry), who.name)

@@ -71,7 +71,7 @@ async def can_do_what_the_pages_show(session: aiohttp.ClientSession, service: st
         page = await answer.text()
     allowed, xsrf = (re.search(f'{each}="([^"]*)"', page) for each in ("data-allowed", "data-xsrf"))
     assert allowed is not None
-    assert allowed[1] == "read operate admin"
+    assert allowed[1] == "announce read operate admin"
     assert 'data-action="stop-server"' in page
     assert xsrf is not None
     headers = {"X-XSRFToken": xsrf[1]}

@@ -43,7 +43,10 @@ def class_json(
     coming, over = nearest(entry.occurrences(now - _PAST, max(last_end(entry), now), ADDED_ENTRIES), now)
     records = runner.classes.records
     owner, raised = records.owners.get(added.id), records.raised.get(added.id)
-    until = {"max": raised.max, "until": raised.until.isoformat(), "by": raised.by} if raised is not None else None
+    until = None
+    if raised is not None:
+        by = raised.by if who.is_operator else ""
+        until = {"max": raised.max, "until": raised.until.isoformat(), "by": by}
     return {
         "id": added.id,
         **class_members(added.written),
@@ -54,7 +57,7 @@ def class_json(
         "next": _time_json(runner, coming, now) if coming is not None else None,
         "last": _time_json(runner, over, now) if over is not None else None,
         "unusable_because": _unusable(controller, entry.demand.profile),
-        "needs_max": _needed(runner, entry, who) if coming is not None else None,
+        "needs_max": _needed(runner, entry, who, added.id) if coming is not None else None,
         "raised": until,
     }
 
@@ -90,9 +93,9 @@ def request_json(runner: ScaleAheadRunner, name: str, request: ClassRequest, who
     }
 
 
-def _needed(runner: ScaleAheadRunner, entry: CalendarEntry, who: Announcer) -> int | None:
+def _needed(runner: ScaleAheadRunner, entry: CalendarEntry, who: Announcer, name: str = "") -> int | None:
     """The needed ``max``; only operators learn how many users others have announced."""
-    needed = runner.classes.needed_max(entry)
+    needed = runner.classes.needed_max(entry, name)
     return needed if needed is None or who.is_operator else entry.demand.users
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 from dra_spawner.service.context import Role
@@ -43,13 +45,11 @@ class ClassesPage(OverridePage):
         classes: list[dict[str, Any]] = []
         requests: list[dict[str, Any]] = []
         choices: list[str] = []
+        zone: tzinfo = UTC
         if is_known and controller is not None and runner is not None:
             classes, requests = classes_json(controller, runner, who), requests_json(controller, runner, who)
-            choices = [
-                each
-                for each in sorted(controller.published.shapes)
-                if who.limits is None or who.limits.allows_choice(each)
-            ]
+            zone = controller.scale_ahead.settings.options.settings.zone
+            choices = sorted(controller.published.shapes)
         is_user = self.hub_user.get("kind", "user") == "user"
         feed = feed_query(self.web, str(self.hub_user["name"])) if is_user else ""
         await self.render(
@@ -67,6 +67,7 @@ class ClassesPage(OverridePage):
             feed=f"{self.web.url('classes.ics')}?{feed}" if feed else "",
             begins=begins,
             moment=moment,
+            first_begin=lambda found: _first_begin(found, zone),
             clock=clock,
             weekly=_weekly,
             person=person,
@@ -76,6 +77,13 @@ class ClassesPage(OverridePage):
 
 def _is_no(time: Mapping[str, Any] | None) -> bool:
     return time is not None and time["turned_at"] is not None and time["phase"] == "coming"
+
+
+def _first_begin(found: Mapping[str, Any], zone: tzinfo) -> str:
+    """The first begin of a class, as `begins` says times; entries without a zone are in that of the service."""
+    own = ZoneInfo(found["timezone"]) if found.get("timezone") else zone
+    first = datetime.fromisoformat(found["begins"]).replace(tzinfo=own)
+    return begins({"begins": first.isoformat(), "zone": first.tzname()})
 
 
 def _weekly(found: Mapping[str, Any]) -> str:

@@ -95,6 +95,8 @@ def change_text(details: str) -> str:
         parts.append(f"{written['min']} to {written['max']}")
     if isinstance(written.get("until"), str):
         parts.append(f"until {written['until'][:16].replace('T', ' ')} UTC")
+    if isinstance(written.get("evict_at"), str):
+        parts.append(f"servers end {written['evict_at'][:16].replace('T', ' ')} UTC")
     if written.get("reason"):
         parts.append(f"“{written['reason']}”")
     return ", ".join(parts)

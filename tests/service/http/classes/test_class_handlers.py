@@ -126,7 +126,7 @@ async def test_requests_and_their_answers(embedded_cluster: ClusterUnderTest) ->
         (group,) = service.controller.groups()
         assert group.replicas.max == 2, "until the class is over"
         (mine,) = (await service.get_json("cleo/classes"))["items"]
-        assert (mine["needs_max"], mine["is_own"]) == (None, True)
+        assert (mine["needs_max"], mine["is_own"], mine["raised"]["by"]) == (None, True, ""), "no name of another"
 
         for number in range(5):
             assert (await service.send("POST", "cleo/class-requests", {**LAB, "name": f"Lab {number}"}))[0] == 201
