@@ -9,9 +9,14 @@ from dra_spawner.spawner.server_context import parts_of
 from tests.integration.devices import classes, node_with, shareable
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 from tests.spawner.service_stand_in import ServiceStandIn, profile_items, service_of_the_hub
-from tests.spawner.test_smaller_choice import specs
 
 CLASS = "gpu-share.example.com"
+
+
+def waits_for(memory):
+    """Specs of the claims of a server that waits for a share."""
+    exactly = {"deviceClassName": CLASS, "capacity": {"requests": {"memory": memory}}}
+    return {"gpu": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
 
 
 def profile(slug, memory, **more):
@@ -80,7 +85,7 @@ async def test_the_service_is_asked_for_free_choices(embedded_cluster):
                 with service_of_the_hub(service.url):
                     # The search itself waits 0.4 s for this answer.
                     assert (await form.availability.latest(60)).age_seconds is not None
-                    known = await other_choices(server, specs(memory="40Gi", kind=CLASS))
+                    known = await other_choices(server, waits_for("40Gi"))
                     assert known.own == "own"
                     offered = await free_choices(server, form.availability, known, pod)
                     found[row] = [each.name for each in offered]
@@ -93,9 +98,9 @@ async def test_choices_of_a_form(nowhere):
     side = nowhere
     side.spawner_config.profile_list = [own("40Gi", "20Gi"), CPU]
     spawner = side.user("ada").spawner
-    waits = specs(memory="40Gi", kind=CLASS)
+    waits = waits_for("40Gi")
     spawner.user_options = {"profile": "own", "memory": "20Gi", "image": "b"}
-    found = await other_choices(parts_of(spawner).server, specs(memory="20Gi", kind=CLASS))
+    found = await other_choices(parts_of(spawner).server, waits_for("20Gi"))
     assert found.own == "own/memory=20Gi,image=b"
     last = found.candidates[-1].choice
     assert (last.name, last.words) == ("cpu", "CPU <script>")
