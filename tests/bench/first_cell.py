@@ -234,8 +234,9 @@ def main(arguments: list[str] | None = None) -> int:
                 eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", _LONGEST_SECONDS)
                 runs.append(first_cell(browser, running, pods, profile))
                 stop_all(running)
-            sys.stdout.write(table(title, runs))
-            sys.stdout.flush()
+            if runs:
+                sys.stdout.write(table(title, runs))
+                sys.stdout.flush()
         if options.others:
             eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", _LONGEST_SECONDS)
             threads = start_others(running, options.others)
