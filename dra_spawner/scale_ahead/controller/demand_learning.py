@@ -25,7 +25,7 @@ __all__ = ["PAST_DAYS", "CountedMinute", "PastOfGroup", "counts_by_group", "lear
 log = logging.getLogger(__name__)
 
 #: One day more than forecasts look back.
-PAST_DAYS: Final = 36
+PAST_DAYS: Final = 57
 #: Past minutes that are learned from before others have a turn.
 _AT_A_TIME: Final = 250
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Final
 
@@ -11,6 +11,7 @@ from dra_spawner.profiles.syntax.problems import Problem
 from dra_spawner.profiles.syntax.settings_reader import DAY_ALLOWED, SettingsReader, readers_of_list, refuse_settings
 from dra_spawner.scale_ahead.calendars.demand_lines import read_demand_line
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
+from dra_spawner.scale_ahead.calendars.local_zone import local_zone
 from dra_spawner.scale_ahead.demand.estimators.quantile import hit_rate_of_costs
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
@@ -102,7 +103,7 @@ def read_demand(value: object, path: str = "demand") -> DemandOptions:
         weeks=reader.whole_number("weeks", default.weeks, 0, 5),
         recurring_margin=reader.number("recurring_margin", default.recurring_margin, 0, 10),
         holiday_share=reader.number("holiday_share", default.holiday_share, 0, 1),
-        zone=reader.zone("timezone", UTC),
+        zone=reader.zone("timezone", local_zone()),
         holidays=reader.days("holidays"),
         fill_nodes=reader.truth("fill_nodes", default=default.fill_nodes),
         calendar_margin=timedelta(minutes=margin),

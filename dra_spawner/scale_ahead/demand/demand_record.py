@@ -13,7 +13,7 @@ from dra_spawner.scale_ahead.demand.estimators.arrivals import MinuteCounts
 from dra_spawner.scale_ahead.demand.estimators.calendar_entries import OpenWindows
 from dra_spawner.scale_ahead.demand.estimators.reactive import DecayingMean
 from dra_spawner.scale_ahead.demand.hold import RunningMaximum
-from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK, whole_minutes
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from dra_spawner.scale_ahead.demand.wall_clock import WallClock
 
@@ -28,6 +28,8 @@ _SHORTEST_MEMORY: Final = 0.5
 _LONGEST_MEMORY: Final = 6.0
 #: By how much launches may exceed what was seen in the last weeks.
 _BEYOND_SEEN: Final = 1.5
+#: Minutes before and after the same time of yesterday.
+_HOURS_OF_DAY: Final = 60
 #: Statements that wait for what happens: no lead time is longer.
 _MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
 
@@ -96,6 +98,8 @@ class DemandRecord:
         self._said: dict[int, tuple[float, float, int]] = {}
         self._lead = 0
         self._is_awaiting = False
+        self._announced_at = 0
+        """The last minute at which users of an entry might join."""
         self._fading = 0.5 ** (1 / settings.calibration_days)
         self._renew_at = begin + MINUTES_A_DAY
 
@@ -103,6 +107,20 @@ class DemandRecord:
     def level(self) -> float:
         """Launches of the last day in relation to the same times of past weeks."""
         return (self._actual.total + _LEVEL_PRIOR) / (self._usual.total + _LEVEL_PRIOR)
+
+    def examples(self, minute: int) -> tuple[tuple[int, ...], int]:
+        """Minutes back to the same time of past weeks, and minutes around it that are looked at, too.
+
+        While no week is known, yesterday is the example: the hours in which users come, not the minutes of a class.
+        Users whom an entry announced are no example.
+        """
+        back, around = self.wall_clock.minutes_back(minute), whole_minutes(self.settings.around)
+        if not self.settings.weeks or any(self.counts.knows(minute - each) for each in back):
+            return back, around
+        yesterday = self.wall_clock.yesterday(minute)
+        if yesterday is None or self._announced_at >= minute - yesterday - _HOURS_OF_DAY:
+            return (), around
+        return (yesterday,), _HOURS_OF_DAY
 
     def bound(self, now: int) -> float:
         """The most placeholders that launches may want: half more than they needed in any lead time of the last weeks.
@@ -163,6 +181,8 @@ class DemandRecord:
             self._said.clear()
         self._said[minute] = (expected, deviation, assured)
         self._is_awaiting = is_awaiting
+        if is_awaiting:
+            self._announced_at = minute
 
     def state(self) -> dict[str, Any]:
         """What is remembered beside the counts, as JSON: `restore` goes on as if this record had never ended."""
@@ -172,6 +192,7 @@ class DemandRecord:
             "said": [[minute, *each] for minute, each in self._said.items()],
             "lead": self._lead,
             "is_awaiting": self._is_awaiting,
+            "announced_at": self._announced_at,
             "renew_at": self._renew_at,
         }
 
@@ -193,7 +214,7 @@ class DemandRecord:
                 for minute, expected, deviation, assured in state["said"]
             }
             self._lead, self._renew_at = int(state["lead"]), int(state["renew_at"])
-            self._is_awaiting = bool(state["is_awaiting"])
+            self._is_awaiting, self._announced_at = bool(state["is_awaiting"]), int(state["announced_at"])
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"this is no state of a demand record: {error!r}") from None
 

@@ -128,7 +128,7 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     expected = max(reactive.expected, seasonal.expected)
     launches = max(reactive.launches, seasonal.launches)
     usual = None
-    if record.counts.knows(now - min(record.wall_clock.minutes_back(now), default=now)):
+    if record.counts.knows(now - min(record.examples(now)[0], default=now)):
         level = record.level * _holiday_share(record, now + lead)
         usual = seasonal.launches / (lead * level) if level else 0.0
     record.note(now, lead, launches, expected, usual)
@@ -210,8 +210,7 @@ def calendar_only(record: DemandRecord, situation: GroupSituation, now: int) -> 
 def _past_weeks(record: DemandRecord, situation: GroupSituation, now: int, lead: int) -> tuple[Estimate, Estimate]:
     settings = record.settings
     share = _holiday_share(record, now + lead)
-    back = record.wall_clock.minutes_back(now)
-    around = whole_minutes(settings.around)
+    back, around = record.examples(now)
     seasonal = seasonal_estimate(record.counts, now, back, lead, around, record.level * share)
     margin = (1.0 + settings.recurring_margin) * share - 1.0
     recurring = recurring_estimate(record.counts, now, back, lead, around, margin, situation.starts_per_minute)

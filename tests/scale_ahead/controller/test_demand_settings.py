@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,6 +13,7 @@ import pytest
 from traitlets import TraitError
 
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.scale_ahead.calendars.local_zone import local_zone
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.controller.demand_settings import (
     CalendarLocation,
@@ -21,6 +24,7 @@ from dra_spawner.scale_ahead.controller.demand_settings import (
 )
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from dra_spawner.service.application import DRASpawnerService
+from tests.all_of_them import all_of_them
 from tests.placeholders.controller.refusals import refusal, wrong_refusals
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -88,6 +92,30 @@ def test_all_settings() -> None:
         calendar_margin=timedelta(minutes=10),
     )
     assert (options.node_lead, options.node_starts_per_minute) == (timedelta(minutes=4.5), 5)
+
+
+@all_of_them(
+    "variable, system, zone",
+    [
+        ("Europe/Berlin", "UTC", BERLIN),
+        (":Europe/Berlin", "UTC", BERLIN),
+        ("", "Europe/Berlin", BERLIN),
+        ("", "Etc/UTC", UTC),
+        ("UTC", "Europe/Berlin", UTC),
+        ("CET-1CEST", "UTC", UTC),
+        ("../secret", "UTC", UTC),
+        ("", "", UTC),
+    ],
+)
+def test_without_a_time_zone_that_of_the_hub_counts(variable: str, system: str, zone: tzinfo) -> None:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as directory:
+        patch.setenv("TZ", variable)
+        local_time = Path(directory, "localtime")
+        if system:
+            local_time.symlink_to(f"/usr/share/zoneinfo/{system}")
+        assert local_zone(local_time) == zone
+        if variable:
+            assert read_demand({}).settings.zone == zone
 
 
 def test_calendar_entries() -> None:

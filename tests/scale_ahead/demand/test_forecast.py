@@ -139,6 +139,38 @@ def test_a_known_holiday_lowers_the_forecast_at_once() -> None:
     assert on_holiday.minutes(5).placeholders == 22
 
 
+def test_a_class_is_known_after_a_break_of_named_holidays() -> None:
+    """Four weeks with the class, three without: what nobody attended on holidays is no sign that the class is over."""
+    first = datetime_of(BEGIN + 1000).date()
+    days = frozenset(first + timedelta(weeks=each) for each in (4, 5, 6))
+
+    def weekly(minute: int) -> int:
+        week, rest = divmod(minute - BEGIN, MINUTES_A_WEEK)
+        return 20 if week < 4 and 0 <= rest - 1000 < 5 else 0
+
+    named, unnamed = Host(holidays=days), Host()
+    for host in (named, unnamed):
+        host.minutes(7 * MINUTES_A_WEEK + 985, weekly)
+    assert named.minutes(5).placeholders == 110
+    assert unnamed.minutes(5).placeholders < 30
+
+
+def test_yesterday_is_the_example_of_the_first_week() -> None:
+    """Users who come from ten to twelve: on the second day, some placeholders are there before ten."""
+    yesterday, without = Host(), Host(weeks=0)
+    for host in (yesterday, without):
+        host.minutes(MINUTES_A_DAY + 595, lambda minute: 600 <= (minute - BEGIN) % MINUTES_A_DAY < 720)
+    found = yesterday.minutes(1)
+    assert (found.decided_by, without.minutes(1).placeholders) == (Source.SEASONAL, 0)
+    assert found.placeholders >= 10
+    announced = Host()
+    announced.minutes(595)
+    situation = GroupSituation(LEAD, occurrences=(announced.entry(60, 5),))
+    announced.minutes(10, 10, situation)
+    announced.minutes(MINUTES_A_DAY - 10)
+    assert announced.minutes(1).placeholders == 0, "a class that was announced is no season"
+
+
 def test_an_entry_is_there_before_it_begins_and_gone_after_the_last_has_joined() -> None:
     host = Host()
     host.minutes(60)

@@ -43,7 +43,7 @@ def test_the_past_is_counted_by_choice_until_the_minute_begins(tmp_path: Path) -
             Launch("a", began, profile="gpu", choice="gpu/memory=large", ended=began + timedelta(minutes=5)),
             Launch("b", began + timedelta(seconds=20), profile="gpu", choice="gpu/memory=large"),
             Launch("imported", began, profile="gpu", source="csv"),
-            Launch("too old", NOW - timedelta(days=40), profile="gpu", choice="gpu"),
+            Launch("too old", NOW - timedelta(days=60), profile="gpu", choice="gpu"),
             Launch("this minute", NOW - timedelta(seconds=10), profile="gpu", choice="gpu"),
             NodeLeadTime("n", "node-1", "a100", began),
         ]

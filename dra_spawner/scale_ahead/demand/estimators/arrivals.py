@@ -10,7 +10,8 @@ from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_WEEK
 
 __all__ = ["MinuteCounts"]
 
-_RETAINED: Final = 5 * MINUTES_A_WEEK
+#: So many that a class is known after a break of some weeks.
+_RETAINED: Final = 8 * MINUTES_A_WEEK
 
 
 class MinuteCounts:

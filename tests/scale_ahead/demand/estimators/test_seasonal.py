@@ -108,7 +108,16 @@ def test_a_class_keeps_its_local_time_when_clocks_change() -> None:
 def test_holidays_are_no_examples() -> None:
     now = minute_of(datetime(2026, 1, 8, 10, tzinfo=BERLIN))
     clock = WallClock(BERLIN, frozenset({date(2026, 1, 1)}), 3)
-    assert clock.minutes_back(now) == (2 * WEEK, 3 * WEEK)
+    assert clock.minutes_back(now) == (2 * WEEK, 3 * WEEK, 4 * WEEK)
+    after_a_break = WallClock(BERLIN, frozenset(date(2025, 12, 11) + timedelta(weeks=each) for each in range(4)), 3)
+    assert after_a_break.minutes_back(now) == (5 * WEEK, 6 * WEEK, 7 * WEEK)
+    assert WallClock(BERLIN, frozenset({date(2026, 1, 7)}), 3).yesterday(now) is None
+
+
+def test_yesterday_has_the_same_local_time() -> None:
+    clock = WallClock(BERLIN, frozenset(), 3)
+    assert clock.yesterday(minute_of(datetime(2026, 1, 8, 10, tzinfo=BERLIN))) == 1440
+    assert clock.yesterday(minute_of(datetime(2026, 10, 25, 10, tzinfo=BERLIN))) == 1440 + 60
 
 
 def test_a_holiday_is_a_local_day() -> None:
