@@ -7,7 +7,7 @@ import re
 import sys
 from fractions import Fraction
 
-from dra_spawner.commands.cluster_files.kubernetes_release import feature_gate, kubernetes_release
+from dra_spawner.commands.cluster_files.kubernetes_release import add_feature_gate, kubernetes_release
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 
 __all__ = ["add_commands"]
@@ -70,15 +70,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="decide as the API promises, without the peculiarities of kube-scheduler",
     )
     _add_kubernetes_version(command)
-    command.add_argument(
-        "--feature-gate",
-        type=feature_gate,
-        action="append",
-        default=[],
-        metavar="NAME=true|false",
-        help="decide as a kube-scheduler with this feature gate, such as DRAFractionalCapacityRange=true;"
-        " may be repeated",
-    )
+    add_feature_gate(command)
     command.set_defaults(run=_fit)
 
 

@@ -8,6 +8,7 @@ import sys
 from datetime import timedelta
 
 from dra_spawner import names
+from dra_spawner.commands.cluster_files.kubernetes_release import add_feature_gate
 
 __all__ = ["add_commands"]
 
@@ -79,6 +80,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     command.add_argument("--nodes", default="", metavar="FILE", help="kinds of nodes that can be added, see below")
     command.add_argument("--no-new-nodes", action="store_true", help="no node can be added")
+    add_feature_gate(command)
     command.add_argument(
         "--kind-label",
         default=names.INSTANCE_TYPE,
@@ -158,6 +160,7 @@ def _rehearse(options: argparse.Namespace) -> int:
         config_map=options.config_map,
         nodes=options.nodes,
         no_new_nodes=options.no_new_nodes,
+        gates=dict(options.feature_gate),
         kind_label=options.kind_label,
         lead=options.lead_minutes,
         image_time=options.image_minutes,

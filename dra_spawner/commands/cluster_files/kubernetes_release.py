@@ -10,7 +10,7 @@ from typing import Final
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, GATES, RULES, Release, SchedulerRules, rules_of
 from dra_spawner.versions import kubelet_version
 
-__all__ = ["feature_gate", "kubelet_release", "kubernetes_release", "rules_of_objects"]
+__all__ = ["add_feature_gate", "feature_gate", "kubelet_release", "kubernetes_release", "rules_of_objects"]
 
 _RELEASE: Final = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})")
 
@@ -51,14 +51,29 @@ def feature_gate(text: str) -> tuple[str, bool]:
     return name, value == "true"
 
 
-def rules_of_objects(objects: Iterable[object]) -> SchedulerRules:
+def add_feature_gate(command: argparse.ArgumentParser) -> None:
+    """Add the option to a command."""
+    command.add_argument(
+        "--feature-gate",
+        type=feature_gate,
+        action="append",
+        default=[],
+        metavar="NAME=true|false",
+        help="decide as a kube-scheduler with this feature gate, such as DRAFractionalCapacityRange=true;"
+        " may be repeated",
+    )
+
+
+def rules_of_objects(objects: Iterable[object], gates: Mapping[str, bool]) -> SchedulerRules:
     """The rules by which a cluster allocates devices: those of its newest kubelet, as no API server is older.
 
     Parameters
     ----------
     objects
         API objects; those of other kinds are passed over.
+    gates
+        Feature gates of kube-scheduler that the cluster has otherwise than by default.
     """
     nodes = [each for each in objects if isinstance(each, Mapping) and each.get("kind") == "Node"]
     release = max((found for node in nodes if (found := kubelet_release(node))), default=None)
-    return rules_of(release) if release is not None else DEFAULT_RULES
+    return rules_of(release or DEFAULT_RULES.release, gates)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import BinaryIO, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -62,6 +62,8 @@ class RehearseOptions:
     nodes: str = ""
     """Path of a description of kinds of nodes."""
     no_new_nodes: bool = False
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates of kube-scheduler."""
     kind_label: str = names.INSTANCE_TYPE
     lead: timedelta = timedelta(minutes=10)
     """Lead time of kinds whose lead time is neither described nor recorded."""
@@ -157,7 +159,7 @@ def _rehearse(
     progress: Progress,
 ) -> Rehearsal:
     progress.begin("building the model of the cluster")
-    snapshot = Snapshot.from_objects(cluster.objects, rules=rules_of_objects(cluster.objects))
+    snapshot = Snapshot.from_objects(cluster.objects, rules=rules_of_objects(cluster.objects, options.gates))
     view = View(snapshot, options.now(), namespaces={cluster.namespace})
     settings = RehearsalSettings(
         margin=options.margin,

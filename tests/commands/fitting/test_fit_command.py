@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner.cli import main
-from dra_spawner.commands.cluster_files.kubernetes_release import feature_gate, kubernetes_release
+from dra_spawner.commands.cluster_files.kubernetes_release import feature_gate, kubernetes_release, rules_of_objects
 from dra_spawner.common.json_types import JsonObject
 from tests.all_of_them import all_of_them
 from tests.commands.cluster_files.inputs import api_list, claim, device_class, fit, gpu, gpu_slice, node
@@ -290,3 +290,11 @@ def test_gates_of_the_command_line(text: str, found: tuple[str, bool] | None) ->
             feature_gate(text)
     else:
         assert feature_gate(text) == found
+
+
+def test_gates_of_a_rehearsal() -> None:
+    nodes = [{"kind": "Node", "status": {"nodeInfo": {"kubeletVersion": "v1.36.3"}}}]
+    for gate, on in (("DRAFractionalCapacityRange", True), ("DRADeviceTaints", False)):
+        rules = rules_of_objects(nodes, {gate: on})
+        assert rules.release == (1, 36)
+        assert (rules.features.fractional_capacity_range, rules.features.device_taints) == (on, on)
