@@ -6,6 +6,7 @@ import pytest
 
 from dra_spawner.spawner.free_choices import free_choices, other_choices
 from dra_spawner.spawner.server_context import parts_of
+from dra_spawner.spawner.user_pages.start_handler import options_with
 from tests.integration.devices import classes, node_with, shareable
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 from tests.spawner.service_stand_in import ServiceStandIn, profile_items, service_of_the_hub
@@ -116,3 +117,18 @@ async def test_choices_of_a_form(nowhere):
         assert (await other_choices(parts_of(spawner).server, waits)).own == ("own" if not options else ""), options
     side.spawner_config.profile_list = []
     assert (await other_choices(parts_of(side.user("bob").spawner).server, waits)).candidates == ()
+
+
+async def test_a_hub_with_a_form_of_its_own(nowhere):
+    """The form is the administrator's, and other code reads an option of it."""
+    side = nowhere
+    side.spawner_config.profile_list = [own("40Gi", "20Gi"), CPU]
+    side.spawner_config.options_form = '<input name="course">'
+    side.spawner_config.other_user_options = ["course"]
+    spawner = side.user("ada").spawner
+    spawner.user_options = {"profile": "own", "course": "a"}
+    parts = parts_of(spawner)
+    found = await other_choices(parts.server, waits_for("40Gi"))
+    assert [each.choice.name for each in found.candidates] == ["own/memory=20Gi", "own/image=b", "cpu"]
+    choices = await parts.form.choices_of_form()
+    assert options_with(spawner.user_options, "cpu", choices) == {"profile": "cpu", "course": "a"}
