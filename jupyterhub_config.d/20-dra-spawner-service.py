@@ -92,7 +92,8 @@ add_named(
             "scopes": ["custom:dra-spawner:announce", "access:services!service=dra-spawner"],
             "groups": ["gpu-teachers"],
         },
-        # Every user may open the page Classes, and ask for a class. Leave this role out to allow it to nobody else.
+        # Every user may open the page Classes, and ask for a class. Without this role, only people with one of the
+        # roles above may.
         {
             "name": "user",
             "description": "Standard user privileges, and asking for classes",

@@ -76,7 +76,7 @@ class ClassLimitsByPerson:
     rows: Mapping[str, ClassLimits]
 
     def of(self, user: str, groups: Collection[str]) -> ClassLimits:
-        """A person's own limits; else the largest of each limit among those of the groups; else those of everybody."""
+        """A person's own limits; else the largest of each limit of the groups; else those of `*`."""
         own = self.rows.get(f"user:{user}")
         if own is not None:
             return own

@@ -45,7 +45,7 @@ class ClassProgress:
     ready_at
         Since when there are enough of them; None if there are not.
     came, running, waiting
-        Servers that got a node, those of them that still exist, and those that have none yet.
+        Servers that got a node, servers of these that still exist, and servers without a node.
     longest_seconds
         The longest wait.
     because
@@ -100,7 +100,7 @@ def progress_of_classes(
     warm
         Warm placeholders now.
     margin
-        Users may come so long before the begin.
+        Time before the begin from which users may come.
     """
     windows = [
         _Window(each, each.begins.astimezone(UTC) - margin, each.ends.astimezone(UTC))

@@ -40,7 +40,7 @@ __all__ = ["ClassFigures"]
 log = logging.getLogger(__name__)
 
 _AHEAD: Final = timedelta(days=1)
-#: Warm placeholders are told of as those of a class so long before it begins.
+#: Time before a class from which warm placeholders count as prepared for it.
 _PREPARED_AHEAD: Final = timedelta(hours=2)
 #: Servers are remembered as long as the longest class.
 _REMEMBERED: Final = timedelta(days=7, hours=2)

@@ -36,7 +36,7 @@ _LONGEST_VERDICT: Final = 400
 _MAX_SERVERS: Final = 10**6
 #: Time for which answered requests, and what came of classes, are kept.
 _KEPT: Final = timedelta(days=14)
-#: Time after which a request that nobody answered is dropped.
+#: Time after which a request without an answer is dropped.
 _OPEN_KEPT: Final = timedelta(days=90)
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class ClassRequest:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has answered yet."""
+        """Whether it has no answer yet."""
         return self.declined_at is None
 
     def is_over(self, now: datetime) -> bool:
@@ -179,7 +179,7 @@ class ClassRecords:
         return replace(self, raised=raised, requests=requests, outcomes=outcomes)
 
     def with_entry(self, name: str, owner: EntryOwner) -> ClassRecords:
-        """The same with the owner of an entry; the first one stays, whoever changes it, with the group as it is now."""
+        """The same with the owner of an entry. The first owner stays; the group is that of the last change."""
         known = self.owners.get(name)
         owner = replace(known, group=owner.group) if known is not None else owner
         return replace(self, owners={**self.owners, name: owner})

@@ -1,0 +1,30 @@
+"""The page Classes without a cluster: it says why it is empty, and names nothing that only readers may know."""
+
+from __future__ import annotations
+
+from dra_spawner import names
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.classes.class_handlers import ClassesHandler
+from dra_spawner.service.http.classes.classes_page import ClassesPage
+from dra_spawner.service.web_settings import WebSettings
+from tests.local_server import get
+from tests.service.open_service import open_to_all, web_service
+from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
+
+EVIL = "<script>alert(1)</script>"
+ASK = f"access:services!service={names.HUB_SERVICE}"
+
+
+async def test_before_the_cluster_is_found_and_without_placeholders(context: ServiceContext) -> None:
+    context.web = WebSettings("/", own_token="secret")
+    open_to = open_to_all(ClassesPage, EVIL, ASK)
+    async with web_service(context, ("open", open_to), ("api", open_to_all(ClassesHandler, EVIL, ASK))) as url:
+        status, page = await get(f"{url}/open")
+        assert (status, "The service is starting." in page, EVIL in page) == (200, True, False)
+        assert 'href="/classes"' in page
+        assert 'href="/calendar"' not in page, "only pages that the reader may open"
+        assert "class-form" not in page
+        assert (await get(f"{url}/api"))[0] == 503
+        context.follow(UnstartedWatch(), unstarted_controller())
+        status, page = await get(f"{url}/open")
+        assert (status, "secret" in page) == (200, False)
