@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
 
 playwright = pytest.importorskip("playwright.async_api")
-PAGES = ("placeholders", "timeline", "calendar", "decisions", "audit")
+PAGES = ("today", "placeholders", "timeline", "calendar", "decisions", "audit")
 #: A refusal of the API, which the browser also logs.
 REFUSED = "the server responded with a status of 400"
 
@@ -90,6 +90,8 @@ async def override_by_keyboard(hub: Hub, browser: Browser) -> None:
     await said(page, "The placeholders of gpu-slice are set.")
     await row.get_by_text("target 3, running 3").wait_for()
     await row.get_by_text("Numbers 3 to 4, by user operator until").get_by_text(HOSTILE).wait_for()
+    await row.get_by_text("Keep it").click()
+    await row.get_by_text('"gpu-slice": {min: 3, max: 4}').wait_for()
     focused = "[data-action-kind=set-placeholders][data-action-path$=gpu-slice]"
     assert await page.evaluate("element => document.activeElement.matches(element)", focused)
     assert await row.locator("details.list").get_attribute("open") is not None, "an open row stays open"
@@ -207,6 +209,11 @@ async def announce_users(hub: Hub, browser: Browser) -> None:
     await page.get_by_label("Node lost").select_option("node-a")
     await page.get_by_role("button", name="Ask").click()
     await page.get_by_role("status").get_by_text("of 40 more users of gpu-slice can start").wait_for()
+    await page.get_by_text("more users of gpu-slice cannot start: ").wait_for()
+    assert "users=40" in page.url
+    await page.reload()
+    await page.get_by_text("more users of gpu-slice cannot start: ").wait_for()
+    assert await page.get_by_label("Node lost").input_value() == "node-a"
     await assert_easy_to_use(page, "overrides-what-if")
     await opened(page, hub, "calendar")
     await page.get_by_role("button", name="Delete Physics lab").click()
@@ -299,7 +306,11 @@ async def read_reports(hub: Hub, browser: Browser) -> None:
     """Reports of the last week, and of problems of the cluster; a link of the frame leads to each."""
     page, errors = await watched(browser, hub, "watcher")
     await opened(page, hub, "")
-    for link, picture_name in (("Largest misses", "overrides-misses"), ("What to fix", "overrides-doctor")):
+    for link, picture_name in (
+        ("Today", "overrides-today"),
+        ("Largest misses", "overrides-misses"),
+        ("What to fix", "overrides-doctor"),
+    ):
         await page.get_by_role("link", name=link).click()
         await page.get_by_role("heading", level=1).filter(has_text=link).wait_for()
         assert await page.get_by_role("link", name=link).get_attribute("aria-current") == "page"

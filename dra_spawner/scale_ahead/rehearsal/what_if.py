@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.cluster.view import View
@@ -27,6 +27,7 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, add_node, template_of
+from dra_spawner.simulator.refusal_text import refusal_detail
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 __all__ = ["ImpossibleChange", "Simulation", "WhatIf", "simulate"]
@@ -64,6 +65,21 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
+class Stranded:
+    """Servers of one shape that were on lost nodes, and fit nowhere else.
+
+    Attributes
+    ----------
+    because
+        What present nodes lack, as a part of a sentence.
+    """
+
+    shape: str
+    servers: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class Simulation:
     """The answer.
 
@@ -78,6 +94,8 @@ class Simulation:
     on_free_capacity, after_preemption
         Those of them that would fit elsewhere if they were started again, before the further users: on free capacity,
         or when placeholders are preempted for them.
+    stranded
+        Servers on lost nodes that fit nowhere else.
     differing
         Kinds whose nodes differ, each with the node that the added ones are like.
     """
@@ -91,6 +109,7 @@ class Simulation:
     on_free_capacity: int
     after_preemption: int
     differing: Mapping[str, str] = field(default_factory=dict)
+    stranded: tuple[Stranded, ...] = ()
 
     @property
     def starting(self) -> int:
@@ -175,11 +194,16 @@ def simulate(
     def present() -> View:
         return View(snapshot, now, namespaces=namespaces, index=index)
 
-    preempting = sum(
-        _place_after_preemption(present, shapes[each], namespace, range(moved[each], count), budget)
+    preempting = {
+        each: _place_after_preemption(present, shapes[each], namespace, range(moved[each], count), budget)
         for each, count in known.items()
-    )
+    }
     view = present()
+    stranded = tuple(
+        Stranded(each, left, _why_stranded(snapshot, shapes.get(each), namespace))
+        for each, count in sorted(lost.items())
+        if (left := count - moved.get(each, 0) - preempting.get(each, 0))
+    )
     on_placeholders = min(len(view.usable(question.shape.id)), question.users)
     capacity = measure_capacity(view, question.shape, namespace, question.users - on_placeholders, (), budget)
     return Simulation(
@@ -190,9 +214,21 @@ def simulate(
         capacity.refusal,
         lost.total(),
         sum(moved.values()),
-        preempting,
+        sum(preempting.values()),
         differing,
+        stranded,
     )
+
+
+def _why_stranded(snapshot: Snapshot, shape: Shape | None, namespace: str) -> str:
+    """Why one more server of a shape fits on no node that is left."""
+    if shape is None:
+        return "the hub does not publish their choice any more"
+    try:
+        with snapshot.trial():
+            return refusal_detail(snapshot.fits(_lost_server(snapshot, shape, namespace), explain=True))
+    except SearchStopped:
+        return "the search for devices takes too long"
 
 
 def _add_nodes(snapshot: Snapshot, template: NodeTemplate, count: int, suffix: str) -> None:

@@ -63,6 +63,18 @@ def test_servers_of_a_lost_node_use_free_capacity_first_and_then_placeholders() 
     assert len(world.view().placeholders) == 1, "the cluster itself is as before"
 
 
+def test_servers_that_fit_nowhere_else_are_told_with_the_cause() -> None:
+    world = hub("a")
+    for user in ("ada", "bob"):
+        world.user(user, {"gpu": gpu_claim()}, requires_ready=False)
+    world.schedule()
+    assert lost(world, "a").stranded[0].servers == 2, "no node is left"
+    world.node("b", gpus=1, memory="40Gi")
+    (stranded,) = lost(world, "a").stranded
+    assert (stranded.shape, stranded.servers) == (GPU.id, 1)
+    assert stranded.because == "memory: 0 left, 40Gi needed"
+
+
 def test_a_node_of_a_kind_is_like_the_fullest_of_its_nodes() -> None:
     """Whichever of them sorts first."""
     for small in ("a", "c"):

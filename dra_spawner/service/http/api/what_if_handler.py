@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 from tornado.web import HTTPError
@@ -59,7 +60,7 @@ class WhatIfHandler(PlaceholderHandler):
             raise HTTPError(503, "The search for devices takes too long. Ask for fewer users.") from None
         except TooManyRehearsals:
             raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
-        self.write_json(_json(found))
+        self.write_json({**_json(found), "not_starting": _not_starting(found, self.controller.name_of)})
 
 
 def _count(found: object, path: str, least: int, most: int) -> int:
@@ -94,6 +95,23 @@ def _lost(found: object) -> frozenset[str]:
     if not isinstance(found, list) or len(found) > _MAX_LOST:
         raise HTTPError(400, "lost_nodes: allowed: a list of at most %d names.", _MAX_LOST)
     return frozenset(_name(each, f"lost_nodes[{number}]") for number, each in enumerate(found))
+
+
+def _not_starting(found: Simulation, name_of: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Who cannot start, and why: further users first, then servers of lost nodes."""
+    question = found.question
+    further = question.users - found.starting
+    items = [{"profile": question.profile, "servers": further, "is_lost": False, "because": found.refusal}]
+    items += (
+        {
+            "profile": name_of(each.shape) or each.shape,
+            "servers": each.servers,
+            "is_lost": True,
+            "because": each.because,
+        }
+        for each in found.stranded
+    )
+    return [each for each in items if each["servers"]]
 
 
 def _json(found: Simulation) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from dra_spawner.service.http.pages.page_text import (
     begins_in,
     change_text,
     clock,
+    kept_values,
     local_begin,
     moment,
     part_of_path,
@@ -76,7 +77,7 @@ class OverridePage(PageHandler):
 
     def get_template_namespace(self) -> dict[str, Any]:
         """Names that these templates know."""
-        words = {"span": span, "moment": moment, "path_part": part_of_path}
+        words = {"span": span, "moment": moment, "path_part": part_of_path, "kept_values": kept_values}
         controller = self.context.controller
         found = {"notes": self.notes, "is_found": controller is not None, **_mode_words(controller)}
         return {**super().get_template_namespace(), **found, **words}
@@ -129,12 +130,29 @@ class CalendarPage(OverridePage):
 class WhatIfPage(OverridePage):
     """``GET what-if``: a form for ``POST api/what-if``."""
 
-    @endpoint("Page: what if more users came, or nodes came or went.", Access.READ, media_type=HTML, is_page=True)
+    @endpoint(
+        "Page: what if more users came, or nodes came or went.",
+        Access.READ,
+        media_type=HTML,
+        is_page=True,
+        query=(
+            Query("profile", "Choice of the further users.", text("gpu-slice")),
+            Query("users", "Number of further users.", integer(10, maximum=1000)),
+            Query("count", "Number of further nodes.", integer(0, maximum=50)),
+            Query(
+                "added", "Kind of the further nodes, or a node that they are like, as JSON.", text('["kind", "a100"]')
+            ),
+            Query("lost", "Node that is lost.", text("n1")),
+        ),
+    )
     async def get(self) -> None:
+        # The script of the page asks with what the address has.
+        asked = {name: self.get_query_argument(name, "") for name in ("profile", "users", "count", "added", "lost")}
         watch = self.context.watch
         choices = await profiles_json(self.context)
         await self.render(
             "what_if_page.html",
+            asked=asked,
             choices=[each["name"] for each in choices if each["availability"] is not None],
             nodes=sorted(watch.snapshot.nodes)[:_NODES_SHOWN] if watch is not None else [],
             kinds=self.context.rehearsals.kinds() if watch is not None and self.context.rehearsals is not None else (),

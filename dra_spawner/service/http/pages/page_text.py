@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "begins_in",
     "change_text",
     "clock",
+    "kept_values",
     "local_begin",
     "moment",
     "part_of_path",
@@ -100,3 +102,14 @@ def change_text(details: str) -> str:
     if written.get("reason"):
         parts.append(f"“{written['reason']}”")
     return ", ".join(parts)
+
+
+def kept_values(setting: Mapping[str, Any]) -> str:
+    """Values of the chart that keep a setting for good, as YAML; empty for one that is made for a time only."""
+    if setting["kind"] == OverrideKind.PLACEHOLDERS:
+        # JSON is YAML, and a choice may have any character in its name.
+        numbers = f"{{min: {setting['min']}, max: {setting['max']}}}"
+        return f"placeholders:\n  targets:\n    {json.dumps(setting['name'])}: {numbers}"
+    if setting["kind"] == OverrideKind.ACTING:
+        return "service:\n  config:\n    scale_ahead: act"
+    return ""

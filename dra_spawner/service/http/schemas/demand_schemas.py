@@ -208,6 +208,16 @@ SIMULATION: Final = record(
         "moved_servers": integer(2),
         "on_free_capacity": integer(1),
         "after_preemption": integer(1),
+        "not_starting": items(
+            record(
+                {
+                    "profile": _PROFILE,
+                    "servers": integer(2),
+                    "is_lost": flag(False),
+                    "because": text("all 4 devices in use"),
+                }
+            )
+        ),
     }
 )
 

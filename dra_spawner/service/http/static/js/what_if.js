@@ -1,4 +1,4 @@
-/* The form of the page "What if": asks for a simulation, and says its answer. */
+/* The form of the page "What if": asks for a simulation, and says its answer. The page's address holds the question. */
 
 import { ask } from "./actions.js";
 
@@ -28,14 +28,27 @@ function show(found) {
     line("li", `${found.on_ready_nodes} on free capacity of nodes that have the images`),
     line("li", `${found.on_other_nodes} on free capacity of other nodes, which load images first`),
   );
-  box.replaceChildren(line("p", found.sentence, found.starting < found.users ? "unknown" : "good"), list);
+  const refused = document.createElement("ul");
+  for (const each of found.not_starting) {
+    const who = each.is_lost ? `${each.servers} of the lost servers of ${each.profile}` : `${each.servers} more users of ${each.profile}`;
+    refused.append(line("li", `${who} cannot start: ${each.because || "the cause is not known"}.`, "unknown"));
+  }
+  const isGood = found.not_starting.length === 0;
+  box.replaceChildren(line("p", found.sentence, isGood ? "good" : "unknown"), ...(isGood ? [] : [refused]), list);
 }
 
-form?.addEventListener("submit", async (event) => {
-  event.preventDefault();
+async function answer() {
   try {
     show(await ask("POST", "api/what-if", questionOf(new FormData(form))));
   } catch (error) {
     box.replaceChildren(line("p", error.message, "unknown"));
   }
+}
+
+form?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  // The address is one to send to others, and to come back to.
+  history.replaceState(null, "", `?${new URLSearchParams(new FormData(form))}`);
+  answer();
 });
+if (form?.dataset.asked !== undefined) answer();
