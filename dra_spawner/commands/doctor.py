@@ -24,6 +24,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  dra-spawner doctor --kubeconfig ~/.kube/config --namespace jupyterhub\n"
         "  kubectl exec --namespace jupyterhub deployment/hub -- dra-spawner doctor\n"
         "  kubectl exec --namespace jupyterhub deployment/dra-spawner -- dra-spawner doctor\n"
+        "  dra-spawner doctor --namespace jupyterhub --bundle report.json        one file for an issue\n"
         "  dra-spawner doctor --namespace jupyterhub --format json | jq '.findings[] | .code + \": \" + .fix'\n"
         "\n"
         "where:\n"
@@ -59,6 +60,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="ACCOUNT",
         help="the service's service account (that of its Deployment, else dra-spawner-service)",
     )
+    command.add_argument(
+        "--bundle",
+        default="",
+        metavar="FILE",
+        help="also write the report into a new file for an issue: without secrets and values of the environment, with\n"
+        "other names for users, servers and hosts",
+    )
     command.add_argument("--format", choices=("text", "json"), default="text", help="output format (%(default)s)")
     command.set_defaults(run=_doctor)
 
@@ -79,6 +87,7 @@ def _doctor(options: argparse.Namespace) -> int:
         service_url=options.service_url,
         as_hub=options.as_hub,
         as_service=options.as_service,
+        bundle=options.bundle,
         as_json=options.format == "json",
         colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
     )

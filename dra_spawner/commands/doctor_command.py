@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Final, TextIO
 from urllib.parse import urlsplit
 
+from dra_spawner import __version__
 from dra_spawner.commands.cluster_files.reading import Progress
+from dra_spawner.doctor.bundle import bundle
 from dra_spawner.doctor.examination import examine, report_json
 from dra_spawner.doctor.facts import Account, DoctorFacts, ServiceSettings
 from dra_spawner.doctor.findings import Severity
@@ -46,6 +48,8 @@ class DoctorOptions:
     service_url: str = ""
     as_hub: str = ""
     as_service: str = ""
+    bundle: str = ""
+    """Name of a new file for an issue; empty for none."""
     as_json: bool = False
     colours: bool = False
 
@@ -85,12 +89,25 @@ def run_doctor(
         return _EXIT_INPUT
     finally:
         progress.clear()
+    if options.bundle:
+        try:
+            with open(options.bundle, "x", opener=_private) as file:
+                file.write(bundle(facts, findings, __version__))
+        except OSError as error:
+            messages.write(f"dra-spawner doctor: --bundle: {on_one_line(str(error))}\n")
+            return _EXIT_INPUT
+        messages.write(f"Written: {on_one_line(options.bundle)}. Read it before you attach it to an issue.\n")
     if options.as_json:
         # Escaped, as names from the cluster may have characters that control a terminal.
         output.write(json.dumps(report_json(facts, findings), indent=1) + "\n")
     else:
         output.write(report_text(facts, findings, colours=options.colours))
     return _EXIT_ERRORS if any(each.severity is Severity.ERROR for each in findings) else 0
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read."""
+    return os.open(path, flags, 0o600)
 
 
 def _wrong_option(options: DoctorOptions) -> str:

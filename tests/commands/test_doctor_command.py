@@ -174,3 +174,18 @@ def test_addresses_in_a_pod() -> None:
     found = ("http://hub:8081/jupyter/", "http://127.0.0.1:8181/jupyter/services/dra-spawner/")
     assert addresses_in_pod(service) == found
     assert addresses_in_pod({}) == ("", "")
+
+
+async def test_a_bundle_is_one_private_file(embedded_cluster: ClusterUnderTest, tmp_path: Path) -> None:
+    """It is written beside the report, and replaces no file."""
+    file = tmp_path / "report.json"
+    code, output, messages = await doctor(embedded_cluster.admin_kubeconfig, namespace="hub", bundle=str(file))
+    assert messages == f"Written: {file}. Read it before you attach it to an issue.\n"
+    assert output.endswith("\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+    found = json.loads(file.read_text())
+    assert found["report"]["errors"] == sum(each["severity"] == "error" for each in found["report"]["findings"])
+    assert (code, found["report"]["namespace"]) == (int(found["report"]["errors"] > 0), "hub")
+    code, output, messages = await doctor(embedded_cluster.admin_kubeconfig, namespace="hub", bundle=str(file))
+    assert (code, output) == (2, "")
+    assert "File exists" in messages
