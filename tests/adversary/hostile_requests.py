@@ -7,7 +7,8 @@ from typing import Any, Final
 from tests.placeholders.controller.objects import WHOLE
 
 _WORDS: Final = (
-    "limit after continue name server kind profile node live search before hours code state error token _xsrf user key"
+    "limit after continue name server kind profile node live search before hours code state error token _xsrf user key "
+    "users count added lost"
 )
 PARAMETERS: Final = tuple(_WORDS.split())
 """Of requests at the service."""

@@ -29,7 +29,7 @@ from tests.chart.rendering import (
     rendered,
     run_helm,
 )
-from tests.integration.test_try import SCOPES
+from tests.integration.try_scopes import SCOPES
 
 
 class Answers(BaseHTTPRequestHandler):

@@ -19,16 +19,9 @@ from dra_spawner.devcluster.demo import demo
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.kube.client.api import KubernetesApi
 from tests.integration.hub_with_service import log_in
+from tests.integration.try_scopes import SCOPES
 from tests.polling import PATIENCE_SECONDS, eventually
 
-#: As the chart gives them to its service for `helm test` (tests/chart/test_helm_test.py compares them).
-SCOPES = (
-    "admin:users!user={0}",
-    "admin:servers!user={0}",
-    "access:servers!user={0}",
-    "access:services!service=dra-spawner",
-    "custom:dra-spawner:read",
-)
 #: The hub asks for a device of a class that no driver publishes.
 BROKEN = {
     "display_name": "Broken",

@@ -18,7 +18,7 @@ REFUSED = {"huge": RefusedChoice("profile huge.device_claims.gpu.count", "the no
 PAGES = [("today-page", open_to_all(TodayPage)), ("today-json", open_to_all(TodayHandler))]
 
 
-async def test_who_waits_and_for_whose_devices(embedded_cluster: ClusterUnderTest) -> None:
+async def test_pending_servers_and_users_of_their_devices(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU}, refused=REFUSED)
