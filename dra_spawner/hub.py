@@ -154,10 +154,9 @@ def begin(hub: JupyterHub) -> None:
 
 
 def _shorten_log(hub: JupyterHub) -> None:
-    from dra_spawner.spawner.hub_start.refusal_log import RefusalFilter
+    from dra_spawner.spawner.hub_start.refusal_log import filter_refusals
 
-    if not any(isinstance(each, RefusalFilter) for each in hub.log.filters):
-        hub.log.addFilter(RefusalFilter())
+    filter_refusals(hub.log)
 
 
 def _go_on(hub: JupyterHub, what: str, work: Callable[[], object]) -> None:

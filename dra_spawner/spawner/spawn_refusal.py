@@ -82,6 +82,9 @@ def count_failed_start(error: BaseException) -> None:
 class SpawnRefused(SpawnException):
     """Raised for a spawn that cannot succeed, with a sentence for the user."""
 
+    is_logged = False
+    """Whether the log has a line about it."""
+
     def __init__(self, message: str, reason: RefusalReason, status_code: int = 400) -> None:
         super().__init__(message, reason=reason.value, status_code=status_code)
         self.refusal = reason

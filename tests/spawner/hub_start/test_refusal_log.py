@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from jupyterhub.handlers import pages
+from tornado.log import app_log, gen_log
 
-from dra_spawner.spawner.hub_start.refusal_log import RefusalFilter
+from dra_spawner.spawner.hub_start.refusal_log import filter_refusals
 from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, SpawnRefused, log_refusal
 
 SENTENCE = "No device of this kind became free."
@@ -27,11 +30,24 @@ class Lines(logging.Handler):
         return [self.format(each) for each in self.records]
 
 
-def hub_log() -> tuple[logging.Logger, Lines]:
-    log, lines = logging.Logger("JupyterHub"), Lines()
-    log.addFilter(RefusalFilter())
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    found = Lines()
+    filters = {log: log.filters[:] for log in (app_log, gen_log)}
+    for log in filters:
+        log.addHandler(found)
+    yield found
+    for log, before in filters.items():
+        log.removeHandler(found)
+        log.filters[:] = before
+
+
+def hub_log(lines: Lines) -> logging.Logger:
+    log = logging.Logger("JupyterHub")
+    filter_refusals(log)
+    filter_refusals(log)
     log.addHandler(lines)
-    return log, lines
+    return log
 
 
 def said_by_jupyterhub(log: logging.Logger, message: str, error: Exception | None = None) -> None:
@@ -48,29 +64,30 @@ def raised(error: Exception) -> Exception:
         return error
 
 
-def test_a_failed_start_is_one_line_with_user_and_reason() -> None:
+def test_a_failed_start_is_one_line_with_user_and_reason(lines: Lines) -> None:
     """JupyterHub logs the same start three times, the last time with a traceback."""
-    log, lines = hub_log()
+    log = hub_log(lines)
     refusal = raised(SpawnRefused(SENTENCE, RefusalReason.NO_DEVICE))
     assert isinstance(refusal, SpawnRefused)
     log_refusal(log, "ada", "second", refusal)
-    said_by_jupyterhub(log, f"Not starting ada's server second: {SENTENCE}")
+    said_by_jupyterhub(app_log, f"Not starting ada's server second: {SENTENCE}")
+    said_by_jupyterhub(gen_log, f"400 POST /hub/api/users/ada/server (127.0.0.1): {SENTENCE}")
     said_by_jupyterhub(log, f"Error starting ada's server: HTTP 503: Service Unavailable ({SENTENCE})")
     said_by_jupyterhub(log, "Failed to spawn single-user server with form", refusal)
     assert lines.text == [f"ERROR Spawn failed: user=ada server=second reason=no-device-in-time: {SENTENCE}"]
 
 
-def test_a_users_mistake_in_the_form_has_no_traceback() -> None:
-    log, lines = hub_log()
+def test_a_users_mistake_in_the_form_has_no_traceback(lines: Lines) -> None:
+    log = hub_log(lines)
     for user_error in (OptionsRefused("There is no profile 'x'."), OptionsRefused("There is no profile 'y'.")):
         said_by_jupyterhub(log, "Failed to spawn single-user server with form", raised(user_error))
     begin = "INFO Failed to spawn single-user server with form: There is no profile"
     assert lines.text == [f"{begin} 'x'.", f"{begin} 'y'."]
 
 
-def test_other_lines_stay() -> None:
+def test_other_lines_stay(lines: Lines) -> None:
     """Defects keep their tracebacks, and our own lines about a cause are not JupyterHub's."""
-    log, lines = hub_log()
+    log = hub_log(lines)
     log_refusal(log, "ada", "", SpawnRefused(SENTENCE, RefusalReason.NO_DEVICE))
     log.error("A hook of this hub: %s", SENTENCE)
     said_by_jupyterhub(log, "Unhandled error", raised(ValueError("a defect")))
