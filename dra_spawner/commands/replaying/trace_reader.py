@@ -111,7 +111,9 @@ def read_trace(
                         )
                         continue
                     if row.at - last.at > longest_gap:
-                        bad(row.line, f"is {row.at - last.at} after line {last.line}, without a row between them")
+                        gap = f"is {row.at - last.at} after line {last.line}, without a row between them"
+                        bad(row.line, f"{gap}; this time is not judged" if skip_bad else gap)
+                        builder.gaps.append((last.minute + 1, row.minute))
                     if row.minute - builder.first > _LONGEST:
                         raise InputError(file, row.line, "", "is more than 20 years after the first row")
                 if last is None or row.at != last.at:
@@ -147,6 +149,7 @@ class _Builder:
         self.first = 0
         self.rows = 0
         self.launches = 0
+        self.gaps: list[tuple[int, int]] = []
         self._last = 0
         self._launches: dict[str, array[int]] = {}
         self._lengths: dict[str, array[int]] = {}
@@ -177,7 +180,7 @@ class _Builder:
             launches = self._launches.get(group, array("L"))
             launches.frombytes(bytes((minutes - len(launches)) * launches.itemsize))
             lengths = self._lengths[group] if group in self._has_length else None
-            found[group] = Trace(self.first, launches, lengths)
+            found[group] = Trace(self.first, launches, lengths, tuple(self.gaps))
         return found
 
 

@@ -87,7 +87,7 @@ def replay(
     # Forecasts of one lead time before, when nodes could still be ordered.
     expected = deque([0.0], whole_minutes(leads.quantile) + 1)
     for minute, launches in trace.minutes():
-        is_judged = minute >= judged_from
+        is_judged = minute >= judged_from and not trace.is_gap(minute)
         pool.begin(minute, tally.on_wait)
         warm = min(pool.free, target)
         missed = _launch(pool, minute, launches, lengths, tally, is_hit=target > 0)
@@ -105,12 +105,12 @@ def replay(
             tally.idle += min(pool.free, target)
             tally.node_minutes += pool.nodes
             tally.misses.minute(minute, missed, launches, expected[0], target)
-            if timeline is not None:
-                timeline.launches.append(launches)
-                timeline.missed.append(missed)
-                timeline.target.append(target)
-                timeline.warm.append(warm)
-                timeline.nodes.append(pool.nodes)
+        if timeline is not None and minute >= judged_from:
+            timeline.launches.append(launches)
+            timeline.missed.append(missed)
+            timeline.target.append(target)
+            timeline.warm.append(warm)
+            timeline.nodes.append(pool.nodes)
         target = answer.placeholders if answer is not None else scenario.floor
         expected.append(answer.expected / answer.lead if answer is not None and answer.lead else 0.0)
         before = pool.starts
@@ -120,7 +120,7 @@ def replay(
             tally.misses.limits(is_at_limit=pool.is_at_limit, is_throttled=pool.is_throttled)
         if progress is not None and (minute - trace.begin) % MINUTES_A_DAY == 0:
             progress(minute - trace.begin)
-    return tally.result(name or policy.name, trace.end, kind.price, timeline)
+    return tally.result(name or policy.name, trace.recorded(judged_from) / MINUTES_A_DAY, kind.price, timeline)
 
 
 def _launch(pool: NodePool, minute: int, launches: int, lengths: Iterator[int], tally: _Tally, *, is_hit: bool) -> int:
@@ -164,7 +164,7 @@ class _Tally:
         else:
             self.free += 1
 
-    def result(self, policy: str, end: int, price: float, timeline: Timeline | None) -> ReplayResult:
+    def result(self, policy: str, days: float, price: float, timeline: Timeline | None) -> ReplayResult:
         self.misses.close()
         waits = dict(sorted(self.waits.items()))
         # The wait of servers that still wait at the end of the trace is unknown: it counts as the longest.
@@ -175,7 +175,7 @@ class _Tally:
         waits[0] = waits.get(0, 0) + self.hits + self.free
         return ReplayResult(
             policy=policy,
-            days=(end - self._judged_from) / MINUTES_A_DAY,
+            days=days,
             launches=self.launches,
             hits=self.hits,
             free=self.free,

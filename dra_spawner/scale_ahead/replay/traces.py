@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, repeat
 from math import log
 
@@ -39,11 +39,14 @@ class Trace:
     lengths
         Duration of each server in minutes, in the order of the launches; -1 for an unknown end: the server never ends.
         None if no end is known.
+    gaps
+        Times of which nothing is recorded, each with its first minute and the minute after its last one.
     """
 
     begin: int
     launches: array[int] = field(default_factory=lambda: array("L"))
     lengths: array[int] | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
 
     @property
     def end(self) -> int:
@@ -59,11 +62,20 @@ class Trace:
         """Each minute with its number of launches."""
         return enumerate(self.launches, self.begin)
 
+    def recorded(self, begin: int) -> int:
+        """Number of minutes from one on of which there is a record."""
+        gaps = sum(max(end - max(first, begin), 0) for first, end in self.gaps)
+        return self.end - begin - gaps
+
+    def is_gap(self, minute: int) -> bool:
+        """Whether nothing is recorded of a minute."""
+        return any(first <= minute < end for first, end in self.gaps)
+
     def since(self, minute: int) -> Trace:
         """The trace from a minute on."""
         skipped = min(max(minute - self.begin, 0), len(self.launches))
         lengths = None if self.lengths is None else self.lengths[sum(self.launches[:skipped]) :]
-        return Trace(self.begin + skipped, self.launches[skipped:], lengths)
+        return replace(self, begin=self.begin + skipped, launches=self.launches[skipped:], lengths=lengths)
 
     def with_more(self, more: Trace) -> Trace:
         """The launches of both traces; launches before or after this trace are dropped."""
@@ -73,14 +85,14 @@ class Trace:
         for minute in range(more.begin, last):
             launches[minute - self.begin] += more.launches[minute - more.begin]
         if self.lengths is None and more.lengths is None:
-            return Trace(self.begin, launches)
+            return replace(self, launches=launches)
         lengths = array("l")
         own, others = self._lengths(), more._lengths()
         for minute, count in self.minutes():
             lengths.extend(islice(own, count))
             if more.begin <= minute < last:
                 lengths.extend(islice(others, more.launches[minute - more.begin]))
-        return Trace(self.begin, launches, lengths)
+        return replace(self, launches=launches, lengths=lengths)
 
     def _lengths(self) -> Iterator[int]:
         return repeat(-1) if self.lengths is None else iter(self.lengths)
@@ -93,4 +105,4 @@ class Trace:
         lengths = array(
             "l", (min(max(round(draw.lognormvariate(mu, durations.sigma)), 1), most) for _ in range(self.total))
         )
-        return Trace(self.begin, self.launches, lengths)
+        return replace(self, lengths=lengths)

@@ -100,6 +100,9 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
         read(tmp_path, text)
     found = read(tmp_path, text, skip_bad=True)
     assert (found.rows, len(found.skipped)) == (2, 1)
+    trace = found.traces["gpu"]
+    assert trace.gaps == ((trace.begin + 1, trace.end - 1),)
+    assert found.skipped[0].endswith("without a row between them; this time is not judged")
 
 
 @all_of_them(

@@ -88,10 +88,12 @@ def test_the_target_of_an_entry_does_not_fall_before_it_begins(floor: int, are_k
     assert (found.world.made, len(found.world.ended())) == (48, 0)
 
 
-def test_nodes_of_a_class_on_a_cold_cluster_are_ordered_once() -> None:
+@all_of_them("users", (48, 200)[: example_count(11)])
+def test_nodes_of_a_class_on_a_cold_cluster_are_ordered_once(users: int) -> None:
     """From the evening before: no node runs for nothing, and the node-hours are the least that the limit allows."""
+    nodes = users // 8
     begins = START + timedelta(hours=14)
-    found = Following(entry("48 of gpu", begins), replicas=ReplicaRange(0, 80))
+    found = Following(entry(f"{users} of gpu", begins), replicas=ReplicaRange(0, 250))
     found.slots.kinds = (NodeKind("g8", 8, (LEAD,), starts_per_minute=1, labels=(("pool", "g8"),)),)
     pull = timedelta(minutes=1)
     group = NodeGroup("100", 8, least=0, boot=LEAD - pull, publish=timedelta(0), pull=pull, starts_per_minute=1)
@@ -102,14 +104,14 @@ def test_nodes_of_a_class_on_a_cold_cluster_are_ordered_once() -> None:
         while found.world.decide().actions or autoscaler.run():
             found.world.schedule()
         counts.append(autoscaler.nodes)
-    assert len(autoscaler.ordered_at) == max(counts) == 6
+    assert len(autoscaler.ordered_at) == max(counts) == nodes
     assert counts == sorted(counts), "no node came for nothing"
-    assert len(found.world.warm(GPU)) == 48
-    assert (found.world.made, len(found.world.ended())) == (48, 0)
+    assert len(found.world.warm(GPU)) == users
+    assert (found.world.made, len(found.world.ended())) == (users, 0)
     # The last one is complete five minutes before the begin; the class has its nodes for an hour and a half.
     an_hour_and_a_half = timedelta(minutes=90).total_seconds()
-    least = sum((LEAD + timedelta(minutes=5 + each)).total_seconds() + an_hour_and_a_half for each in range(6))
-    assert autoscaler.node_seconds + 6 * an_hour_and_a_half <= 1.05 * least
+    least = sum((LEAD + timedelta(minutes=5 + each)).total_seconds() + an_hour_and_a_half for each in range(nodes))
+    assert autoscaler.node_seconds + nodes * an_hour_and_a_half <= 1.05 * least
 
 
 def test_a_placeholder_handed_over_to_an_expected_user_is_not_replaced() -> None:

@@ -60,6 +60,21 @@ def test_without_placeholders_everybody_waits_for_a_node() -> None:
     assert (result.hits, result.waits, result.idle_hours) == (0, {0: 0, LEAD: 3}, 0.0)
 
 
+def test_gaps_of_a_trace_are_not_judged() -> None:
+    """Five days without a record: neither idle placeholders nor days; the figures a day are those of the record."""
+    launches = ([0] * 30 + [1] + [0] * 29) * 48
+    gap = [0] * 5 * 1440
+    whole = scenario([*launches, *gap, *launches])
+    first = BEGIN + len(launches)
+    known = replace(whole, trace=replace(whole.trace, gaps=((first, first + len(gap)),)))
+    with_gap, without = replay(known, Buffer(2)), replay(scenario([*launches, *launches]), Buffer(2))
+    assert (with_gap.days, with_gap.hits) == (without.days, without.hits) == (4.0, 96)
+    assert with_gap.idle_hours_a_day == pytest.approx(without.idle_hours_a_day, rel=0.01)
+    assert replay(whole, Buffer(2)).days == 9.0
+    later = replace(known, judged_from=first + 1440)
+    assert replay(later, Buffer(2)).days == 2.0
+
+
 def test_a_slot_that_is_given_back_serves_the_next() -> None:
     launches = [1] + [0] * 19 + [1] + [0] * 30
     result = replay(scenario(launches, [5, 5], kind(unneeded=timedelta(minutes=30))), Buffer(0))
