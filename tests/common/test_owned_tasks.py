@@ -18,12 +18,14 @@ PACKAGE = Path(__file__).parents[2] / "dra_spawner"
 
 OTHERS = {
     "common/owned_tasks.py": "the helper itself",
+    "commands/trying/try_command.py": "the command itself awaits both of them, and ends",
     "devcluster": "the embedded cluster and the demo: for tests and trials",
     "kube/cluster_watch.py": "informers, whose end `wait_ended` passes on: the process ends",
     "kube/informer_task.py": "an informer, whose end `wait_ended` passes on",
     "kube/leader.py": "the term and its renewal, which the elector awaits",
     "placeholders/controller/placeholder_controller.py": "`wait_ended` awaits the ends of informers",
     "service/application.py": "the service itself, which `run` awaits",
+    "spawner/user_pages/start_handler.py": "JupyterHub's own start of a server, whose end its progress tells",
     "spawner/hub_parts/hub_wide.py": "the task that owns a hub's background work; JupyterHub awaits it at its end",
 }
 """Modules that may begin a task that is not in a group, each with who awaits it."""

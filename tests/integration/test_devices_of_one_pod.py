@@ -101,8 +101,8 @@ async def test_a_server_gets_what_was_prepared_for_its_placeholder(cluster: Clus
             assert variable in await hub.server_environment(user), f"{user}'s server has not the device of its claim"
         tokens = await server_tokens(cluster)
         (_, ada), (_, bob) = await told(hub, tokens["jupyter-ada"]), await told(hub, tokens["jupyter-bob"])
-        assert (ada["warm"], "warm" in ada["place"]) == (False, False)
-        assert (bob["warm"], "warm" in bob["place"]) == (True, True)
+        assert (ada["warm"], "prepared" in ada["place"]) == (False, False)
+        assert (bob["warm"], "prepared" in bob["place"]) == (True, True)
         assert ada["devices"][0]["enforcement"]["by"] == "whole"
 
         async def are_replaced() -> bool:

@@ -40,7 +40,7 @@ async def test_the_reason_of_an_eviction_is_kept(ended_hub):
     for disruption, sentence in (
         ("DeletionByDeviceTaintManager", "A device of it was withdrawn on machine node-a."),
         ("EvictionByEvictionAPI", "It was evicted: Machine node-a was to become empty, for example for maintenance."),
-        ("", "Nothing said that it would end: it was deleted by force on node node-a, or its end was not seen."),
+        ("", "Nothing said that it would end: it was deleted by force on machine node-a, or its end was not seen."),
     ):
         assert await ended_hub.spawn() is None
         spawner = ended_hub.user("ada").spawner

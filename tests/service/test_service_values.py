@@ -12,7 +12,7 @@ from dra_spawner.service.application import DRASpawnerService
 from tests.chart_values import ROOT, needs_schema, problems
 from tests.cluster.access import manifests
 
-SERVICE_SCOPES = {f"custom:dra-spawner:{each}" for each in ("read", "operate", "admin")}
+SERVICE_SCOPES = {f"custom:dra-spawner:{each}" for each in ("announce", "read", "operate", "admin")}
 
 
 def documents(name):
@@ -37,7 +37,7 @@ def test_scopes_of_the_service_are_defined_before_they_are_used(service_values):
     used |= set(hub["services"]["dra-spawner"]["oauth_client_allowed_scopes"])
     assert {scope for scope in used if scope.startswith("custom:")} == SERVICE_SCOPES
     known = DRASpawnerService()
-    checked = known.read_scopes | known.operate_scopes | known.admin_scopes
+    checked = known.read_scopes | known.operate_scopes | known.admin_scopes | {names.ANNOUNCE_SCOPE}
     assert {scope for scope in checked if scope.startswith("custom:")} == SERVICE_SCOPES
 
 
@@ -73,6 +73,8 @@ def test_the_configuration_file_leaves_what_the_hub_has_set() -> None:
         assert [role["name"] for role in lists["load_roles"][2:]] == [
             "dra-spawner-reader",
             "dra-spawner-operator",
+            "dra-spawner-teacher",
+            "user",
             "dra-spawner-service",
         ]
 

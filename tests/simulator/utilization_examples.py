@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dra.builders import counter_slice_json, device_json, result, share, slice_json
+from dra_spawner.dra.model.objects import ResourceSlice
+from dra_spawner.simulator.model.claims import TrackedClaim
+from tests.dra.builders import counter_slice_json, device_json, request, result, share, slice_json
 
 SHARED: dict[str, Any] = {"allowMultipleAllocations": True}
 
@@ -75,3 +77,16 @@ EXAMPLES = {
         "1/2",
     ),
 }
+
+
+def claim(*results: Any, name: str = "c", allocated: bool = True, consumers: Any = ()) -> TrackedClaim:
+    status: dict[str, Any] = {"allocation": {"devices": {"results": list(results)}}} if allocated else {}
+    status["reservedFor"] = list(consumers)
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return TrackedClaim.from_json(
+        {"metadata": metadata, "spec": {"devices": {"requests": [request()]}}, "status": status}
+    )
+
+
+def decoded(item: Any) -> ResourceSlice:
+    return item if isinstance(item, ResourceSlice) else ResourceSlice.from_json(item)

@@ -109,7 +109,7 @@ def test_an_ical_calendar_announces_a_class(
     assert with_entry > without + 0.1
     _, err = waits(r"DESCRIPTION:30 of nothing\n30 of sl ice")
     assert "no node has profile 'nothing'; its events are left out" in err
-    assert "event 'Class' on 2026-11-03 10:00: found '30 of sl ice'" in err
+    assert "event 'Class' on 2026-11-03 10:00: found 'ice' after the profile, in '30 of sl ice'" in err
     (tmp_path / "page.ics").write_text("<html>")
     for file, problem in (("page.ics", "BEGIN:VCALENDAR"), ("none.ics", "cannot be read: No such file")):
         code, _, err = run(capsys, *files, "--calendar", str(tmp_path / file))

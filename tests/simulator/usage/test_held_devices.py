@@ -10,8 +10,7 @@ from dra_spawner.simulator.usage.held_devices import held_devices
 from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, device_json, make_slice, result, share
 from tests.simulator.objects import node, pod
-from tests.simulator.usage.test_utilization import claim, decoded
-from tests.simulator.utilization_examples import CARD, ONE_SHARED, SHARED_PART, A, B, cards, gpus
+from tests.simulator.utilization_examples import CARD, ONE_SHARED, SHARED_PART, A, B, cards, claim, decoded, gpus
 
 SERVER = pod("ada", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
 OTHER = pod("bob", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])

@@ -7,30 +7,16 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.dra.model.objects import DeviceClass, PoolId, ResourceSlice
-from dra_spawner.simulator.model.claims import TrackedClaim
+from dra_spawner.dra.model.objects import DeviceClass, PoolId
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from dra_spawner.simulator.usage.utilization import ClassWeights, NodeUtilization, Utilization
 from dra_spawner.simulator.usage.weighted_utilization import DeviceUse, used_units
 from tests.all_of_them import all_of_them
-from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json
+from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, result, share, slice_json
 from tests.simulator.objects import node, pod
-from tests.simulator.utilization_examples import EXAMPLES, gpus, part
+from tests.simulator.utilization_examples import EXAMPLES, claim, decoded, gpus, part
 
 NIC_DRIVER = "nic.example.com"
-
-
-def claim(*results: Any, name: str = "c", allocated: bool = True, consumers: Any = ()) -> TrackedClaim:
-    status: dict[str, Any] = {"allocation": {"devices": {"results": list(results)}}} if allocated else {}
-    status["reservedFor"] = list(consumers)
-    metadata = {"name": name, "namespace": "default", "uid": name}
-    return TrackedClaim.from_json(
-        {"metadata": metadata, "spec": {"devices": {"requests": [request()]}}, "status": status}
-    )
-
-
-def decoded(item: Any) -> ResourceSlice:
-    return item if isinstance(item, ResourceSlice) else ResourceSlice.from_json(item)
 
 
 USER = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
