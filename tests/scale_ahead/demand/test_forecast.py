@@ -141,18 +141,18 @@ def test_a_known_holiday_lowers_the_forecast_at_once() -> None:
 
 def test_a_class_is_known_after_a_break_of_named_holidays() -> None:
     """Four weeks with the class, three without: what nobody attended on holidays is no sign that the class is over."""
-    first = datetime_of(BEGIN + 1000).date()
+    first, now = datetime_of(BEGIN + 1000).date(), BEGIN + 7 * MINUTES_A_WEEK + 990
     days = frozenset(first + timedelta(weeks=each) for each in (4, 5, 6))
 
-    def weekly(minute: int) -> int:
-        week, rest = divmod(minute - BEGIN, MINUTES_A_WEEK)
-        return 20 if week < 4 and 0 <= rest - 1000 < 5 else 0
+    def placeholders(settings: DemandSettings) -> int:
+        record = DemandRecord(BEGIN, settings)
+        for minute in range(4 * 5):
+            record.counts.record(BEGIN + minute // 5 * MINUTES_A_WEEK + 1000 + minute % 5, 20)
+        record.observe(now - 1, 0)
+        return forecast(record, GroupSituation(LEAD), now).placeholders
 
-    named, unnamed = Host(holidays=days), Host()
-    for host in (named, unnamed):
-        host.minutes(7 * MINUTES_A_WEEK + 985, weekly)
-    assert named.minutes(5).placeholders == 110
-    assert unnamed.minutes(5).placeholders < 30
+    assert placeholders(DemandSettings(holidays=days)) == 110
+    assert placeholders(DemandSettings()) < 30
 
 
 def test_yesterday_is_the_example_of_the_first_week() -> None:
