@@ -171,7 +171,7 @@ def test_a_target_only_rises_until_an_entry_begins(seed: int) -> None:
 
     A user who comes takes a placeholder, and none comes in its place.
     """
-    random = Random(seed)
+    random = Random(23 + seed)
     begins = BEGIN + 400
     rate, in_total = random.choice((0.0, 0.05, 0.5, 3.0)), random.random() < 0.3
     entry = Occurrence(
