@@ -149,6 +149,7 @@
       }
       known = { ...answer, at: new Date() };
       show(panel.node, known, known.devices);
+      openOnce();
       for (const device of known.devices) {
         const key = [device.driver, device.pool, device.name, device.request].join("/");
         if (!device.faulty) {
@@ -188,10 +189,7 @@
       }
     }
 
-    void app.restored.then(() => {
-      take(last);
-      openOnce();
-    });
+    void app.restored.then(() => take(last));
     setInterval(refresh, REFRESH_MS);
     document.addEventListener("visibilitychange", refresh);
   }
