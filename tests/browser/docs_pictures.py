@@ -45,7 +45,9 @@ def main(names: list[str]) -> int:
     tests = sorted({f"tests/browser/{_TAKEN_BY[name]}" for name in wanted})
     with tempfile.TemporaryDirectory() as directory:
         environment = {**os.environ, "DRA_SPAWNER_PICTURES": directory}
-        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "", "-n", "0", *tests], cwd=_ROOT, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-m", "", "-n", "0", *tests], cwd=_ROOT, env=environment
+        )
         if done.returncode:
             return done.returncode
         sizes = {name: refresh(Path(directory), name) for name in wanted}
