@@ -301,13 +301,12 @@ class ScaleAhead:
             demand = self._demands.get(group.name)
             if demand is None:
                 demand = self._demands[group.name] = self._new_demand(minute, group)
-            arrivals, departures = (
-                sum(found.get(choice, 0) for choice in group.choices) for found in (counts.arrivals, counts.departures)
-            )
+            arrivals, departures, hits, misses = counts.of(group.choices)
+            self.launches[group.name, True] += hits
+            self.launches[group.name, False] += misses
             webhooks = self.webhooks(self.settings.named_choice(group))
-            answer = demand.step(minute, arrivals, departures, situations[group.name], webhooks)
-            for is_hit, found in ((True, counts.hits), (False, counts.misses)):
-                self.launches[group.name, is_hit] += sum(found.get(choice, 0) for choice in group.choices)
+            served = (hits, misses) if self.settings.mode is ScaleAheadMode.ACT else (0, 0)
+            answer = demand.step(minute, arrivals, departures, situations[group.name], webhooks, served)
             if (judged := demand.record.judged) is not None:
                 self.judged[group.name, judged.is_enough] += 1
             if answer is not None:

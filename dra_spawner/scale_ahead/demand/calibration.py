@@ -6,6 +6,7 @@ factor is then its hit rate: the wanted one is a quantile (conformal prediction,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, sqrt
 from statistics import NormalDist
 from typing import Any, Final
@@ -42,7 +43,6 @@ class Calibration:
     """
 
     def __init__(self, hit_rate: float) -> None:
-        self._hit_rate = hit_rate
         self._launches = [0.0] * _BINS
         """Launches by the factor that they needed: none in the first, then in steps."""
         self._surprises = 0.0
@@ -63,46 +63,44 @@ class Calibration:
         self._launches = [float(state["launches"].get(str(index), 0.0)) for index in range(_BINS)]
         self._surprises, self.factor = float(state["surprises"]), float(state["factor"])
 
-    def add(self, growth: int, launches: int, expected: float, deviation: float, assured: int) -> None:
+    def add(self, needs: Sequence[int], expected: float, deviation: float, assured: int) -> None:
         """Learn from the launches of one minute.
 
         Parameters
         ----------
-        growth
-            Growth over the lead time that ends with this minute.
-        launches
-            Of this minute.
+        needs
+            Placeholders that each launch has needed, in rising order.
         expected, deviation, assured
             What was said a lead time ago.
         """
         bins = self._launches
-        for demand in range(growth, growth - launches, -1):
-            if demand <= assured or demand - 0.5 <= expected:
-                bins[0] += demand - (growth - launches)
+        for number, need in zip(range(len(needs), 0, -1), reversed(needs), strict=True):
+            if need <= assured or need - 0.5 <= expected:
+                bins[0] += number
                 return
-            needed = (demand - 0.5 - expected) / deviation if deviation else _LARGEST + 1.0
+            needed = (need - 0.5 - expected) / deviation if deviation else _LARGEST + 1.0
             if needed > _LARGEST:
                 self._surprises += 1.0
             else:
                 bins[_bin(needed)] += 1.0
 
-    def renew(self, fading: float) -> None:
-        """Let the past fade by a factor, and compute `factor` anew.
+    def renew(self, fading: float, allowed: float) -> None:
+        """Let the past fade by a factor, and compute `factor` anew, for a share of launches that may be misses.
 
         Surprises use up at most half of the misses that the hit rate allows: a hub whose launches are all surprises,
         such as a class that comes for the first time, is not to be flooded with placeholders after it.
         """
         self._launches = [each * fading for each in self._launches]
         self._surprises *= fading
-        misses = (sum(self._launches) + self._surprises) * (1.0 - self._hit_rate)
+        misses = (sum(self._launches) + self._surprises) * allowed
         if not misses:
             return
-        allowed = misses - _CAUTION * sqrt(misses)
-        allowed = max(allowed - self._surprises, allowed / 2)
+        likely = misses - _CAUTION * sqrt(misses)
+        likely = max(likely - self._surprises, likely / 2)
         above = 0.0
         for index in range(_BINS - 1, 0, -1):
             above += self._launches[index]
-            if above > allowed:
+            if above > likely:
                 self.factor = index * _STEP
                 return
         self.factor = 0.0

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from math import inf
 from typing import Any, Final
 
+from dra_spawner.scale_ahead.demand.allowed_misses import AllowedMisses
 from dra_spawner.scale_ahead.demand.calibration import Calibration, placeholders_for
 from dra_spawner.scale_ahead.demand.estimators.arrivals import MinuteCounts
+from dra_spawner.scale_ahead.demand.estimators.bursts import BurstDetector
 from dra_spawner.scale_ahead.demand.estimators.calendar_entries import OpenWindows
 from dra_spawner.scale_ahead.demand.estimators.reactive import DecayingMean
 from dra_spawner.scale_ahead.demand.hold import RunningMaximum
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK, whole_minutes
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
+from dra_spawner.scale_ahead.demand.steady_number import SteadyNumber
 from dra_spawner.scale_ahead.demand.wall_clock import WallClock
 
-__all__ = ["DemandRecord", "JudgedForecast"]
+__all__ = ["DemandRecord", "JudgedForecast", "Statement"]
 
 #: Half-life of the comparison with past weeks.
 _LEVEL_DECAY: Final = 0.5 ** (1 / MINUTES_A_DAY)
@@ -32,6 +35,26 @@ _BEYOND_SEEN: Final = 1.5
 _HOURS_OF_DAY: Final = 60
 #: Statements that wait for what happens: no lead time is longer.
 _MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What was said at a minute, to learn from what comes of it."""
+
+    expected: float
+    """Launches less departures."""
+    deviation: float
+    """Standard deviation of it."""
+    assured: int
+    """Placeholders for users who are known to come."""
+    following: int
+    """Placeholders that follow demand."""
+    steady: int | None = None
+    """The steady number, if it is in use instead."""
+    present: int = 0
+    """Servers that ran."""
+    slots: int = 1
+    """Servers that fit a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +101,8 @@ class DemandRecord:
         """Launches a minute that no calendar entry explains."""
         self.departing = DecayingMean()
         self.calibration = Calibration(settings.hit_rate)
+        self.allowed_misses = AllowedMisses(settings.hit_rate)
+        self.steady = SteadyNumber()
         self.wall_clock = WallClock(settings.zone, settings.holidays, settings.weeks)
         self.held_expected = RunningMaximum()
         self.held_launches = RunningMaximum()
@@ -85,6 +110,7 @@ class DemandRecord:
         """Placeholders for launches that no entry explains."""
         self.held_open = RunningMaximum()
         """Placeholders that other sources than the calendar want, to be held while an entry's placeholders come."""
+        self.burst = BurstDetector()
         self.windows = OpenWindows()
         self.seen = RunningMaximum()
         """Largest growth of the number of servers within a lead time that ends at a minute."""
@@ -95,7 +121,7 @@ class DemandRecord:
         self._actual = DecayingMean()
         self._usual = DecayingMean()
         self._usual_now: float | None = None
-        self._said: dict[int, tuple[float, float, int]] = {}
+        self._said: dict[int, Statement] = {}
         self._lead = 0
         self._is_awaiting = False
         self._announced_at = 0
@@ -144,8 +170,13 @@ class DemandRecord:
         rate = self.recent.mean
         decay = self._decay(rate)
         self.skip(missing)
-        # The rush that an entry announces says nothing about other launches.
-        self.recent.add(rate if self._is_awaiting else arrivals, decay)
+        if missing:
+            self.burst.ignore(minute - 1)
+        # A rush that is announced, that recurs, or that is a burst says nothing about later launches.
+        if self._is_awaiting:
+            self.burst.ignore(minute)
+        is_burst = self.burst.observe(self.counts, minute, max(rate, self._usual_now or 0.0))
+        self.recent.add(rate if self._is_awaiting or is_burst else arrivals, decay)
         self.departing.add(departures, decay)
         if self._lead:
             self.seen.add(minute, self.counts.largest_growth(minute + 1, self._lead))
@@ -169,7 +200,7 @@ class DemandRecord:
         self.held_launches.add(minute, launches)
         self._usual_now = usual
 
-    def said(self, minute: int, expected: float, deviation: float, assured: int, *, is_awaiting: bool) -> None:
+    def said(self, minute: int, statement: Statement, *, is_awaiting: bool) -> None:
         """Remember what was said at a minute, to learn from what comes of it.
 
         Parameters
@@ -179,7 +210,7 @@ class DemandRecord:
         """
         if len(self._said) > _MAX_STATEMENTS:
             self._said.clear()
-        self._said[minute] = (expected, deviation, assured)
+        self._said[minute] = statement
         self._is_awaiting = is_awaiting
         if is_awaiting:
             self._announced_at = minute
@@ -189,7 +220,7 @@ class DemandRecord:
         return {
             **{name: part.state() for name, part in self._parts().items()},
             "usual_now": self._usual_now,
-            "said": [[minute, *each] for minute, each in self._said.items()],
+            "said": [[minute, *astuple(each)] for minute, each in self._said.items()],
             "lead": self._lead,
             "is_awaiting": self._is_awaiting,
             "announced_at": self._announced_at,
@@ -209,10 +240,7 @@ class DemandRecord:
                 part.restore(state[name])
             usual = state["usual_now"]
             self._usual_now = float(usual) if usual is not None else None
-            self._said = {
-                int(minute): (float(expected), float(deviation), int(assured))
-                for minute, expected, deviation, assured in state["said"]
-            }
+            self._said = {int(minute): _statement(*each) for minute, *each in state["said"]}
             self._lead, self._renew_at = int(state["lead"]), int(state["renew_at"])
             self._is_awaiting, self._announced_at = bool(state["is_awaiting"]), int(state["announced_at"])
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -224,11 +252,14 @@ class DemandRecord:
             "recent": self.recent,
             "departing": self.departing,
             "calibration": self.calibration,
+            "allowed_misses": self.allowed_misses,
+            "steady": self.steady,
             "held_expected": self.held_expected,
             "held_launches": self.held_launches,
             "held_usual": self.held_usual,
             "held_open": self.held_open,
             "held_total": self.held_total,
+            "burst": self.burst,
             "windows": self.windows,
             "seen": self.seen,
             "actual": self._actual,
@@ -245,13 +276,15 @@ class DemandRecord:
         found.held_expected, found.held_launches = self.held_expected.copy(), self.held_launches.copy()
         found.held_total, found.held_usual = self.held_total.copy(), self.held_usual.copy()
         found.held_open = self.held_open.copy()
-        found.windows, found.seen = self.windows.copy(), self.seen.copy()
+        found.windows, found.seen, found.burst = self.windows.copy(), self.seen.copy(), self.burst.copy()
         found._said = {}
         return found
 
     def skip(self, minutes: int) -> None:
         """Let minutes pass of which nothing is known: the recent rates fade, and no counts are recorded."""
         decay = self._decay(self.recent.mean)
+        if minutes:
+            self.burst.ignore(self.counts.end - 1)
         if minutes and decay:
             self.recent.skip(minutes, decay)
             self.departing.skip(minutes, decay)
@@ -269,12 +302,51 @@ class DemandRecord:
         self.judged = None
         if said is not None:
             growth = self.counts.largest_growth(end, self._lead)
-            expected, deviation, assured = said
-            enough = max(placeholders_for(expected, deviation, self.calibration.factor), assured)
-            self.judged = JudgedForecast(expected, enough, growth)
+            following = placeholders_for(said.expected, said.deviation, self.calibration.factor)
+            enough = max(following if said.steady is None else said.steady, said.assured)
+            self.judged = JudgedForecast(said.expected, enough, growth)
+            needs: Sequence[int] = ()
             if arrivals:
-                self.calibration.add(growth, arrivals, *said)
+                needs = self._needs(said, end, arrivals, growth)
+                self.calibration.add(needs, said.expected, said.deviation, said.assured)
+            self.steady.add(needs, said.assured, said.following, end)
         if end >= self._renew_at:
             self._renew_at = end + MINUTES_A_DAY
-            self.calibration.renew(self._fading)
+            self.allowed_misses.renew()
+            allowed = self.allowed_misses.share
+            self.calibration.renew(self._fading, allowed)
+            self.steady.renew(self._fading, allowed, self._wait_in_minutes)
             self._said = {minute: each for minute, each in self._said.items() if minute > end - self._lead}
+
+    @property
+    def _wait_in_minutes(self) -> float:
+        """Minutes of an idle placeholder that the wait of one user is worth, by the hit rate (`hit_rate_of_costs`)."""
+        return self.settings.hit_rate / (1.0 - self.settings.hit_rate) * self._lead
+
+    def _needs(self, said: Statement, end: int, arrivals: int, growth: int) -> Sequence[int]:
+        """Placeholders that each launch of the last minute has needed, in rising order.
+
+        Where servers share nodes, a launch that fits the rest of a node needs one placeholder at most. Servers that
+        have ended meanwhile have left their slots, as no node is removed so soon.
+        """
+        slots, present = said.slots, said.present
+        if slots == 1:
+            return range(growth - arrivals + 1, growth + 1)
+        growth = self.counts.growth(end - self._lead, end)
+        launches = range(present + growth - arrivals + 1, present + growth + 1)
+        return [max((servers - 1) // slots * slots - present + 1, 1) for servers in launches]
+
+
+def _statement(
+    expected: float, deviation: float, assured: int, following: int, steady: int | None, present: int, slots: int
+) -> Statement:
+    """A statement that was stored."""
+    return Statement(
+        float(expected),
+        float(deviation),
+        int(assured),
+        int(following),
+        int(steady) if steady is not None else None,
+        int(present),
+        max(int(slots), 1),
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from math import ceil, inf
+from math import inf
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.calibration import placeholders_for, spread
-from dra_spawner.scale_ahead.demand.demand_record import DemandRecord
+from dra_spawner.scale_ahead.demand.demand_record import DemandRecord, Statement
+from dra_spawner.scale_ahead.demand.estimators.bursts import burst_estimate
 from dra_spawner.scale_ahead.demand.estimators.calendar_entries import AwaitedUsers, awaited_users, calendar_estimate
 from dra_spawner.scale_ahead.demand.estimators.estimates import Estimate, Source
 from dra_spawner.scale_ahead.demand.estimators.floor import floor_estimate
@@ -140,7 +141,7 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     # Safety for bursts must not want many times what ever came.
     uncertain = placeholders_for(held, deviation, factor)
     if uncertain > (bound := record.bound(now)):
-        uncertain = ceil(bound)
+        uncertain = int(bound)
 
     awaited = _awaited(record, situation, now, lead)
     # Until an entry begins, its target does not fall: what is ordered and deleted again helps nobody.
@@ -152,6 +153,7 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
         reactive,
         seasonal,
         recurring,
+        burst_estimate(record.burst.launches),
         calendar_estimate(awaited, usual_need),
         pending_estimate(situation.pending_spawns, situation.reserved),
         floor_estimate(situation.floor),
@@ -168,7 +170,25 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     held_total = record.held_total.held(now, round(settings.node_hold * lead) + 1)
     found = _until_begin(record, _node_kept(found, situation, int(held_total) + situation.floor), now)
     # What keeps a node serves launches, too, which need less safety then.
-    record.said(now, held + found.kept, deviation, assured.assured, is_awaiting=is_awaiting)
+    kept = found.kept
+    if (steady := record.steady.number(now, lead)) is not None:
+        if assured.assured <= steady:
+            found = Forecast(steady, estimates, lead, held, deviation, factor, Source.STEADY)
+        else:
+            found = replace(found, placeholders=assured.assured, kept=0)
+    record.said(
+        now,
+        Statement(
+            held + kept,
+            deviation,
+            assured.assured,
+            uncertain + kept,
+            steady,
+            situation.present,
+            situation.slots_per_node or 1,
+        ),
+        is_awaiting=is_awaiting,
+    )
     return _limited(_filled(found, settings, situation), situation)
 
 
@@ -239,14 +259,14 @@ def _node_kept(found: Forecast, situation: GroupSituation, held_total: int) -> F
     """A forecast that keeps the number of servers and placeholders together for a while.
 
     Servers come and go, and with them nodes would, when servers share them. Announced users are no part of that number.
-    No more placeholders are kept than a node has slots or, if that is more, than launches usually differ by: so few are
-    kept after a class.
+    No more placeholders are kept than half a node has slots or, if that is more, than launches usually differ by: so
+    few are kept after a class.
     """
     slots = situation.slots_per_node or 1
     if slots == 1:
         return found
     surplus = held_total - situation.present - found.placeholders
-    kept = min(max(surplus, 0), max(slots, round(found.deviation)))
+    kept = min(max(surplus, 0), max(slots // 2, round(found.deviation)))
     return replace(found, placeholders=found.placeholders + kept, kept=kept)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.demand_record import DemandRecord
+from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.scale_ahead.demand.forecast import Forecast, GroupSituation
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy, Question, WebhookAnswer
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
@@ -16,9 +17,11 @@ from dra_spawner.scale_ahead.demand.settings import DemandSettings
 __all__ = ["GroupDemand"]
 
 #: Of the state; one of another version is not read.
-_VERSION: Final = 1
+_VERSION: Final = 2
 #: Minutes by which the clocks of two leaders may differ.
 _MAX_SKEW: Final = 5
+#: Inputs that hits and misses tell something of.
+_LEARNED: Final = (Source.REACTIVE, Source.SEASONAL, Source.STEADY)
 #: What a state has of the last situation, beside the lead time.
 _LASTING: Final = ("present", "floor", "most", "slots_per_node", "node_starts_per_minute")
 
@@ -38,6 +41,8 @@ class GroupDemand:
         self.policy = policy
         self.record = DemandRecord(begin, settings)
         self._situation = GroupSituation(timedelta(0))
+        self._is_learned = False
+        """Whether the last answer follows from what was learned of launches alone."""
 
     def step(
         self,
@@ -46,11 +51,23 @@ class GroupDemand:
         departures: int,
         situation: GroupSituation,
         webhooks: Mapping[str, WebhookAnswer] | None = None,
+        served: tuple[int, int] = (0, 0),
     ) -> Forecast | None:
-        """Observe a minute that is over, and answer for the one that begins; None if the policy does not apply."""
+        """Observe a minute that is over, and answer for the one that begins; None if the policy does not apply.
+
+        Parameters
+        ----------
+        served
+            Launches of the minute that found a warm placeholder, and that did not, while there were as many
+            placeholders as answered.
+        """
+        if self._is_learned:
+            self.record.allowed_misses.add(*served)
         self.record.observe(minute, arrivals, departures)
         self._situation = situation
-        return self.policy(Question(minute + 1, situation, self.record, webhooks or {}))
+        answer = self.policy(Question(minute + 1, situation, self.record, webhooks or {}))
+        self._is_learned = answer is not None and answer.decided_by in _LEARNED and answer.limited_to is None
+        return answer
 
     def ahead(self, minutes: Iterable[int], situation: GroupSituation) -> Sequence[Forecast | None]:
         """Answers for later minutes, if no server comes or ends until then; nothing is learned.
@@ -103,6 +120,7 @@ class GroupDemand:
             "begin": self.record.counts.begin,
             "end": self.record.counts.end,
             "record": self.record.state(),
+            "is_learned": self._is_learned,
             "situation": {
                 "lead": last.lead.total_seconds(),
                 **{name: getattr(last, name) for name in _LASTING},
@@ -142,7 +160,7 @@ class GroupDemand:
             begin, end = int(state["begin"]), int(state["end"])
             given = dict(state["situation"])
             situation = GroupSituation(timedelta(seconds=given.pop("lead")), **given)
-            record = state["record"]
+            record, is_learned = state["record"], bool(state["is_learned"])
         except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"this is no state of a demand: {error!r}") from None
         if not earliest <= end <= latest + _MAX_SKEW:
@@ -156,7 +174,7 @@ class GroupDemand:
         if end > begin:
             found.record.counts.record(end - 1, *counts.get(end - 1, (0, 0)))
         found.record.restore(record)
-        found._situation = situation
+        found._situation, found._is_learned = situation, is_learned
         return found
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -28,6 +28,13 @@ class GroupCounts:
     departures: Mapping[str, int] = field(default_factory=dict)
     hits: Mapping[str, int] = field(default_factory=dict)
     misses: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, groups: Iterable[str]) -> tuple[int, int, int, int]:
+        """Arrivals, departures, hits and misses of some groups together."""
+        names = tuple(groups)
+        all_of = (self.arrivals, self.departures, self.hits, self.misses)
+        arrivals, departures, hits, misses = (sum(counts.get(name, 0) for name in names) for counts in all_of)
+        return arrivals, departures, hits, misses
 
 
 class _Event(Enum):

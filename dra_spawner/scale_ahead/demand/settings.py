@@ -28,7 +28,7 @@ class DemandSettings:
     and at most six."""
     hold: float = 2.0
     """Time for which a number is kept after demand has fallen, in lead times: a node takes one to come back."""
-    node_hold: float = 2.0
+    node_hold: float = 1.5
     """Time for which placeholders take the place of servers that have ended, in lead times, where several servers
     share a node. More of it starts fewer nodes, and keeps more idle."""
     burstiness: float = 0.5

@@ -99,7 +99,8 @@ def replay(
             slots_per_node=kind.slots,
             node_starts_per_minute=kind.starts_per_minute,
         )
-        answer = demand.step(minute, launches, pool.departed, situation)
+        hits = launches - missed if target else 0
+        answer = demand.step(minute, launches, pool.departed, situation, served=(hits, launches - hits))
         if is_judged:
             tally.launches += launches
             tally.idle += min(pool.free, target)

@@ -61,7 +61,7 @@ def test_later_minutes_are_answered_and_nothing_is_learned() -> None:
     week = 10_080
 
     def came(minute: int) -> int:
-        return 3 if 600 <= (minute - BEGIN) % MINUTES_A_DAY < 660 else 0
+        return 3 if 600 <= (minute - BEGIN) % week < 660 else 0
 
     asked, untouched = (GroupDemand(BEGIN, DemandSettings(), ForecastDemand()) for _ in range(2))
     for demand in (asked, untouched):
@@ -122,7 +122,7 @@ def test_a_demand_that_is_restored_goes_on_as_if_it_had_never_ended(seed: int) -
     ends = Random(-seed).randrange(200, 800)
     lived = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
     for (minute, arrivals, departures), situation in zip(counts[:ends], situations, strict=False):
-        lived.step(minute, arrivals, departures, situation)
+        lived.step(minute, arrivals, departures, situation, {}, (arrivals, minute % 3))
     stored = json.loads(json.dumps(lived.state()))
     known = {minute: (arrivals, departures) for minute, arrivals, departures in counts[:ends] if arrivals or departures}
     restored = GroupDemand.restored(
@@ -130,8 +130,9 @@ def test_a_demand_that_is_restored_goes_on_as_if_it_had_never_ended(seed: int) -
     )
     assert restored.state() == lived.state()
     for (minute, arrivals, departures), situation in zip(counts[ends:], situations[ends:], strict=True):
-        step = minute, arrivals, departures, situation
-        assert restored.step(*step) == lived.step(*step), minute - BEGIN
+        served = (arrivals, minute % 2)
+        theirs, ours = (each.step(minute, arrivals, departures, situation, {}, served) for each in (restored, lived))
+        assert theirs == ours, minute - BEGIN
 
 
 def test_a_state_that_cannot_be_used_is_refused() -> None:
@@ -153,7 +154,7 @@ def test_a_state_that_cannot_be_used_is_refused() -> None:
     assert restored(state).record.counts.end == BEGIN + 60
     # Its clock was ahead by some minutes.
     assert restored(state, latest=BEGIN + 57).record.counts.end == BEGIN + 57
-    bad = [{}, [], {**state, "version": 2}, {**state, "record": {}}, {**state, "situation": {"lead": "soon"}}]
+    bad = [{}, [], {**state, "version": 1}, {**state, "record": {}}, {**state, "situation": {"lead": "soon"}}]
     bad += [{**state, "end": each} for each in (None, float("inf"), "x")]
     bad += [{**state, "record": {**state["record"], name: 3}} for name in state["record"] if name != "lead"][:10]
     for each in bad:

@@ -14,6 +14,8 @@ class Source(StrEnum):
     REACTIVE = "recent launches"
     SEASONAL = "past weeks"
     RECURRING = "recurring class"
+    BURST = "a burst"
+    STEADY = "a steady number"
     CALENDAR = "calendar"
     PENDING = "pending spawns"
     FLOOR = "floor"

@@ -40,6 +40,8 @@ DEMAND_MEANINGS: Final = {
     "held": "demand has fallen; the number falls when nothing in the last lead times was higher",
     Source.REACTIVE: "launches go on at their recent rate",
     Source.SEASONAL: "launches at this time of the last weeks",
+    Source.BURST: "far more launches than usual; as many again may come while they go on",
+    Source.STEADY: "the number that served the last weeks best, where following launches saves nothing",
     Source.RECURRING: "a rush at this time that at least two of the last weeks had",
     Source.CALENDAR: "users of an entry who have not come yet",
     Source.PENDING: "servers that are about to take placeholders",

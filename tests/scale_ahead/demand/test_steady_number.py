@@ -1,0 +1,163 @@
+"""The same number at all times, on hubs where following demand is worth less: small, steady and bursty ones."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Final
+
+from dra_spawner.scale_ahead.demand.estimators.estimates import Source
+from dra_spawner.scale_ahead.demand.forecast import Forecast
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK, minute_of
+from dra_spawner.scale_ahead.demand.policies import ForecastDemand, Question
+from dra_spawner.scale_ahead.demand.steady_number import SteadyNumber
+from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
+from dra_spawner.scale_ahead.replay.equal_hit import smallest_buffer
+from dra_spawner.scale_ahead.replay.replay import Scenario, replay
+from dra_spawner.scale_ahead.replay.results import ReplayResult
+from dra_spawner.scale_ahead.replay.traces import Durations, Trace
+from tests.all_of_them import all_of_them
+from tests.examples import example_count
+
+BEGIN: Final = minute_of(datetime(2026, 8, 31, tzinfo=UTC))  # a Monday
+LEAD: Final = timedelta(minutes=10)
+
+
+class Said:
+    """The forecast, and all that it says."""
+
+    name = "forecast"
+
+    def __init__(self) -> None:
+        self.answers: list[Forecast] = []
+
+    def __call__(self, question: Question) -> Forecast:
+        self.answers.append(ForecastDemand()(question))
+        return self.answers[-1]
+
+
+def launches(weeks: int, seed: int, rate: Callable[[int], float]) -> Trace:
+    """Users who come one by one, so many a minute."""
+    draw, minutes = Random(seed), weeks * MINUTES_A_WEEK
+    found = array("L", bytes(array("L").itemsize * minutes))
+    most = max(map(rate, range(0, MINUTES_A_DAY, 10)))
+    at = draw.expovariate(most)
+    while at < minutes:
+        found[int(at)] += draw.random() * most < rate(int(at))
+        at += draw.expovariate(most)
+    return Trace(BEGIN, found)
+
+
+def by_day(minute: int) -> float:
+    """From eight in the morning to eight at night."""
+    return 2.0 if 480 <= minute % MINUTES_A_DAY < 1200 else 0.0
+
+
+def hub(trace: Trace, slots: int, learn_weeks: int) -> Scenario:
+    if slots == 1:
+        kind = NodeKind("pool", 1, (LEAD,), unneeded=timedelta(0))
+    else:
+        kind, trace = NodeKind("nodes", slots, (LEAD,)), trace.with_lengths(Durations(45.0, 1.0), 1)
+    return Scenario(trace, kind, judged_from=BEGIN + learn_weeks * MINUTES_A_WEEK)
+
+
+SHAPES: Final = tuple(
+    (launches_a_day, is_by_day, slots)
+    for launches_a_day in (3, 10, 30, 71, 288)
+    for is_by_day in (False, True)
+    for slots in (8, 1)
+)
+
+
+@all_of_them("example", range(example_count(len(SHAPES))))
+def test_a_hub_is_never_worse_off_than_with_the_best_fixed_number(example: int) -> None:
+    """Idle hours, beside those of the smallest fixed number with the same hits or more on the judged days."""
+    launches_a_day, is_by_day, slots = SHAPES[example]
+    rate = launches_a_day / MINUTES_A_DAY
+    trace = launches(3, example, lambda minute: rate * (by_day(minute) if is_by_day else 1.0))
+    base = hub(trace, slots, 2)
+    ours = replay(base, ForecastDemand())
+    _, fixed = smallest_buffer(base, ours.hit_rate)
+    assert ours.launches - ours.hits <= max(0.03 * ours.launches, 2), (launches_a_day, is_by_day, slots)
+    # A lead time of following demand, after launches that needed more, is what the hundredth is for.
+    assert ours.idle_hours <= 1.01 * fixed.idle_hours, (launches_a_day, is_by_day, slots)
+
+
+def batches(weeks: int, seed: int) -> Trace:
+    """600 instances a day, in batches of 5 to 60 at random."""
+    draw = Random(seed)
+    rate = 600 / 32.5 / MINUTES_A_DAY
+    return Trace(
+        BEGIN,
+        array("L", (draw.randrange(5, 61) if draw.random() < rate else 0 for _ in range(weeks * MINUTES_A_WEEK))),
+    )
+
+
+@all_of_them("slots", (1, 8)[: example_count(20)])
+def test_batches_at_random_find_placeholders(slots: int) -> None:
+    said = Said()
+    base = hub(batches(3, slots), slots, 2)
+    result: ReplayResult = replay(base, said)
+    assert result.hit_rate >= 0.97
+    trace, lead, largest = base.trace.launches, LEAD // timedelta(minutes=1), 0
+    for minute, answer in enumerate(said.answers):
+        largest = max(largest, sum(trace[max(minute - lead + 1, 0) : minute + 1]))
+        assert minute < MINUTES_A_WEEK or answer.placeholders <= 1.5 * largest, minute
+    assert said.answers[-1].decided_by is Source.STEADY
+
+
+NOON: Final = 30 * MINUTES_A_DAY + 720
+TIMES: Final = frozenset((570, 690, 810, 930))
+
+
+def learned(
+    days: int, needs_of: Callable[[int], tuple[int, ...]], following: int = 0, times: frozenset[int] = TIMES
+) -> SteadyNumber:
+    """A number that has seen days with launches at some minutes of the day."""
+    found = SteadyNumber()
+    for day in range(days):
+        for minute in range(day * MINUTES_A_DAY, (day + 1) * MINUTES_A_DAY):
+            found.add(needs_of(day) if minute % MINUTES_A_DAY in times else (), 0, following, minute)
+        found.renew(0.95, 0.01, 990.0)
+    return found
+
+
+def test_what_happens_at_few_times_is_no_habit() -> None:
+    """Neither exams nor a class on each weekday keep their placeholders all day."""
+    users = tuple(range(1, 201))
+    weekdays = learned(14, lambda day: users if day % 7 < 5 else (1,), times=frozenset((690, 720)))
+    assert weekdays.number(NOON, 10) in (None, 1)
+    assert learned(14, lambda day: users).number(NOON, 10) == 198
+
+
+def test_a_launch_now_and_then_is_not_worth_a_placeholder() -> None:
+    assert learned(28, lambda day: (1,) if day == 3 else ()).number(NOON, 10) is None
+    assert learned(28, lambda day: (1,)).number(NOON, 10) == 1
+
+
+def test_hours_without_launches_follow_demand() -> None:
+    found = learned(14, lambda day: (1, 2))
+    numbers = {hour: found.number(30 * MINUTES_A_DAY + hour * 60, 10) for hour in range(24)}
+    assert {hour for hour, number in numbers.items() if number == 2} == set(range(7, 18))
+
+
+def test_following_demand_goes_on_where_it_is_cheaper() -> None:
+    assert learned(14, lambda day: (1, 2, 3), following=3).number(NOON, 10) == 3
+    assert learned(14, lambda day: (1, 2, 3), following=1).number(NOON, 10) == 3, "its hits are too few"
+    found = SteadyNumber()
+    for minute in range(14 * MINUTES_A_DAY):
+        now = minute % MINUTES_A_DAY
+        is_time = any(time - 5 <= now < time + 10 for time in TIMES)
+        found.add((1, 2, 3) if now in TIMES else (), 0, 3 if is_time else 0, minute)
+        if not (minute + 1) % MINUTES_A_DAY:
+            found.renew(0.95, 0.01, 990.0)
+    assert found.number(NOON, 10) is None, "its placeholders are there at the right time"
+
+
+def test_launches_far_beyond_the_number_are_followed_for_a_lead_time() -> None:
+    found = learned(14, lambda day: (1, 2, 3))
+    found.add(range(1, 20), 0, 3, NOON)
+    assert found.number(NOON + 10, 10) is None
+    assert found.number(NOON + 11, 10) == 3
