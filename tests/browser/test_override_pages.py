@@ -90,8 +90,6 @@ async def override_by_keyboard(hub: Hub, browser: Browser) -> None:
     await said(page, "The placeholders of gpu-slice are set.")
     await row.get_by_text("target 3, running 3").wait_for()
     await row.get_by_text("Numbers 3 to 4, by user operator until").get_by_text(HOSTILE).wait_for()
-    await row.get_by_text("Keep it").click()
-    await row.get_by_text('"gpu-slice": {min: 3, max: 4}').wait_for()
     focused = "[data-action-kind=set-placeholders][data-action-path$=gpu-slice]"
     assert await page.evaluate("element => document.activeElement.matches(element)", focused)
     assert await row.locator("details.list").get_attribute("open") is not None, "an open row stays open"
@@ -101,6 +99,8 @@ async def override_by_keyboard(hub: Hub, browser: Browser) -> None:
     await dialog.wait_for(state="hidden")
     assert await page.evaluate("element => document.activeElement.matches(element)", focused)
 
+    await row.get_by_text("Keep it").click()
+    await row.get_by_text('"gpu-slice": {min: 3, max: 4}').wait_for()
     await row.get_by_role("button", name="Pause").click()
     await dialog.get_by_role("button", name="Pause").click()
     await row.get_by_role("button", name="Resume").wait_for()

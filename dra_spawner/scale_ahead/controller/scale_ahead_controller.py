@@ -11,6 +11,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 
@@ -41,6 +42,14 @@ class ScaleAheadController(PlaceholderController):
             return "the service has no placeholders (setting placeholders)"
         mode = self.scale_ahead.mode
         return self.policy.observing_because or ("" if mode is ScaleAheadMode.ACT else f"scale-ahead only {mode}s")
+
+    def choice_not_prepared_because(self, choice: str) -> str:
+        """The same of a choice by its name; empty while the hub's choices are not known."""
+        shapes = self.published.shapes
+        found = find_choice(choice, shapes)
+        if found is None:
+            return "the hub publishes no such choice" if shapes else ""
+        return self.not_prepared_because(choice, shapes[found].id)
 
     def not_prepared_because(self, profile: str, shape: str) -> str:
         """Why no placeholders are created for expected users of a choice, as `not_preparing_because` says it."""

@@ -62,7 +62,7 @@ def expected_json(controller: ScaleAheadController, runner: ScaleAheadRunner | N
                 each,
                 runner.class_figures.outcome_of(each) if runner is not None else None,
                 _unusable(each, controller, with_placeholders),
-                _not_prepared(each, controller),
+                controller.choice_not_prepared_because(each.profile) or None,
             ),
             "added_by": runner.classes.owner_of_time(each) if runner is not None else "",
         }
@@ -112,15 +112,6 @@ def _forecast_json(made: GroupForecast, *, is_target: bool) -> dict[str, Any]:
             for each in forecast.estimates
         ],
     }
-
-
-def _not_prepared(occurrence: Occurrence, controller: ScaleAheadController) -> str | None:
-    """Why no placeholders are created for an entry, as a sentence without its full stop; None if they are."""
-    shapes = controller.published.shapes
-    choice = find_choice(occurrence.profile, shapes)
-    if choice is None:
-        return "the hub publishes no such choice" if shapes else None
-    return controller.not_prepared_because(occurrence.profile, shapes[choice].id) or None
 
 
 def _occurrence_json(

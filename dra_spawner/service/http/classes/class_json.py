@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
 from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
 from dra_spawner.scale_ahead.calendars.class_limits import last_end
@@ -17,7 +16,6 @@ from dra_spawner.scale_ahead.calendars.class_progress import (
 )
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.added_entries import AddedEntry
 from dra_spawner.service.ahead.announced_classes import Announcer
@@ -56,7 +54,7 @@ def class_json(
         "is_own": added.by == who.name,
         "next": _time_json(runner, coming, now) if coming is not None else None,
         "last": _time_json(runner, over, now) if over is not None else None,
-        "unusable_because": _unusable(controller, entry.demand.profile),
+        "unusable_because": controller.choice_not_prepared_because(entry.demand.profile) or None,
         "needs_max": _needed(runner, entry, who, added.id) if coming is not None else None,
         "raised": until,
     }
@@ -127,20 +125,6 @@ def _numbers(progress: ClassProgress) -> dict[str, Any]:
         "waiting": progress.waiting,
         "longest_seconds": round(progress.longest_seconds, 1),
     }
-
-
-def _unusable(controller: ScaleAheadController, choice: str) -> str | None:
-    """Why nothing is prepared for a class, for people who announce it; None if it is prepared."""
-    shapes = controller.published.shapes
-    found = find_choice(choice, shapes)
-    if not shapes:
-        return None
-    if found is None:
-        return "the hub publishes no such choice"
-    if shapes[found].id not in {each.shape for each in controller.groups()}:
-        return "the choice has no placeholders"
-    mode = controller.scale_ahead.settings.mode
-    return None if mode is ScaleAheadMode.ACT else f"nothing is prepared: scale-ahead only {mode.value}s"
 
 
 def _begins(found: Mapping[str, Any]) -> float:
