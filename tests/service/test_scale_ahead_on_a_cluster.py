@@ -211,7 +211,7 @@ async def test_the_page_and_the_api_show_the_advice(embedded_cluster: ClusterUnd
         assert (answer["mode"], made["name"], made["target"], made["is_target"]) == ("advise", "cpu", 25, False)
         assert made["reason"] == "25 placeholders: calendar (<b>physics</b>: 25 to come)"
         assert [each["source"] for each in made["inputs"]] == [
-            "recent launches", "past weeks", "recurring class", "calendar", "pending spawns", "floor"
+            "recent launches", "past weeks", "recurring class", "a burst", "calendar", "pending spawns", "floor"
         ]  # fmt: skip
         assert [(each["name"], each["zone"], each["unusable_because"]) for each in answer["expected"]] == [
             ("<b>physics</b>", "CET", None),

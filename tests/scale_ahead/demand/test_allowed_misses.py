@@ -23,12 +23,12 @@ def after_days(days: int, hits: int, misses: int) -> AllowedMisses:
     [
         pytest.param(0, 0, 0.01, 0.01, id="nothing is known"),
         pytest.param(1000, 0, 0.09, 0.1, id="everything is a hit"),
-        pytest.param(993, 7, 0.01, 0.011, id="as promised"),
+        pytest.param(993, 7, 0.01, 0.011, id="as wanted"),
         pytest.param(900, 100, 0.01, 0.01, id="too many misses"),
         pytest.param(3, 0, 0.01, 0.02, id="few launches say little"),
     ],
 )
-def test_the_share_grows_where_there_are_fewer_misses_than_promised(
+def test_the_share_grows_where_there_are_fewer_misses_than_wanted(
     hits: int, misses: int, least: float, most: float
 ) -> None:
     assert least - 1e-9 <= after_days(60, hits, misses).share <= most + 1e-9
