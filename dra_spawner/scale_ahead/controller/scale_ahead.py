@@ -305,7 +305,7 @@ class ScaleAhead:
             self.launches[group.name, True] += hits
             self.launches[group.name, False] += misses
             webhooks = self.webhooks(self.settings.named_choice(group))
-            served = (hits, misses) if self.settings.mode is ScaleAheadMode.ACT else (0, 0)
+            served = (hits, misses) if self.mode is ScaleAheadMode.ACT else (0, 0)
             answer = demand.step(minute, arrivals, departures, situations[group.name], webhooks, served)
             if (judged := demand.record.judged) is not None:
                 self.judged[group.name, judged.is_enough] += 1
