@@ -139,10 +139,10 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
             made = ahead.forecasts["cpu"]
             made_forecasts[made.at] = made.forecast
             assert (made.at, made.forecast) == (minute + 1, expected[minute + 1])
-            # The number of the replay, not the target of the service.
+            # The number of the replay, not the target of the service. One more than demand wants stays for ten minutes.
             wanted = expected[made.at].placeholders
             await service.until(
-                lambda wanted=wanted: len(service.placeholders()) == wanted,  # type: ignore[misc]
+                lambda wanted=wanted: wanted <= len(service.placeholders()) <= wanted + 1,  # type: ignore[misc]
                 f"{wanted} placeholders at {made.at - first} min",
             )
         assert list(made_forecasts.items()) == [(at, each) for at, each in expected.items() if at > first]
