@@ -25,7 +25,7 @@ _GENEROSITY: Final = 5.0
 _FEW: Final = 0.001
 _NEAR_HOURS: Final = 2
 #: Part by which it must be better before it replaces following demand.
-_HYSTERESIS: Final = 0.15
+_HYSTERESIS: Final = 0.05
 #: Times the allowed misses at which following demand fails, so that its idle placeholders are no merit.
 _TOO_MANY: Final = 3.0
 #: Part, and number, by which launches exceed it when something has changed.

@@ -81,8 +81,8 @@ def test_a_hub_is_never_worse_off_than_with_the_best_fixed_number(example: int) 
     ours = replay(base, ForecastDemand())
     _, fixed = smallest_buffer(base, ours.hit_rate)
     assert ours.launches - ours.hits <= max(0.03 * ours.launches, 2), (launches_a_day, is_by_day, slots)
-    # A lead time of following demand, after launches that needed more, is what the hundredth is for.
-    assert ours.idle_hours <= 1.01 * fixed.idle_hours, (launches_a_day, is_by_day, slots)
+    # The number is decided anew each day, and one day of another number is what the part is for.
+    assert ours.idle_hours <= 1.04 * fixed.idle_hours, (launches_a_day, is_by_day, slots)
 
 
 def batches(weeks: int, seed: int) -> Trace:
