@@ -51,7 +51,7 @@ async def left(running: demo.Running) -> tuple[list[str], list[str]]:
     return users, [each for each in names if each.startswith("jupyter-")]
 
 
-NOTHING: tuple[list[str], list[str]] = (["admin[]"], [])
+NOTHING: tuple[list[str], list[str]] = (["admin[]", "teacher[]"], [])
 
 
 async def test_choices_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -290,7 +290,7 @@ async def test_a_reservation_ends_before_the_pod_is_made(warm_hub, monkeypatch):
         def is_slow(request: Request) -> bool:
             is_older = (request.verb, request.resource) == ("delete", "pods")
             if is_older:
-                monkeypatch.setattr(ClockAhead, "ahead", 2 * world.reservations.lasting)
+                monkeypatch.setattr(ClockAhead, "ahead", 2 * world.policy.grace.reservation)
                 asyncio.get_running_loop().call_later(0.1, advance_clock, 25)  # longer than a request may take
             return is_older
 

@@ -102,7 +102,9 @@ async def test_a_driver_that_fails_always(hub: HubSide, node: RealNode, node_clu
     pool, device = await device_of(node_cluster)
     error = str(await starting)
     failed = f"Machine {node.name} could not make device {device} of {pool} ready for this server."
-    assert error.startswith(f"This server was tried twice and did not start. First: {failed} Then: Node {node.name} ")
+    assert error.startswith(
+        f"This server was tried twice and did not start. First: {failed} Then: Machine {node.name} "
+    )
     await nothing_is_left(node_cluster)
 
 
@@ -241,7 +243,7 @@ async def test_a_node_that_ends_the_pod_for_one_of_its_own(
     await asyncio.to_thread(crowded.real.gpus.wait_call, "prepare", ended=True)
     await crowded.take_capacity()
     assert await starting is None
-    message = f"Node {crowded.name} ended this server while it started"
+    message = f"Machine {crowded.name} ended this server while it started"
     assert any(event["message"].startswith(message) for event in ada.spawner.events)
     assert (await node_cluster.wait_running(SERVER))["spec"]["nodeName"] == node.name
     assert len(await uids_of(node_cluster, "Preempting")) == 1

@@ -25,7 +25,9 @@ def test_code_that_cannot_be_interrupted(tmp_path: Path):
     outcome = run_hub_code(HubCode(settings={"KubeSpawner": {"uid": 5}}, pieces=[("a", piece)]), seconds=0.5)
     assert time.monotonic() - began < 60
     assert outcome.settings == {"uid": 5}
-    assert [each.sentence_end for each in outcome.problems] == ["did not end in time"]
+    # On a busy machine the time is over before the code has blocked the signals.
+    (problem,) = outcome.problems
+    assert problem.sentence_end in ("did not end in time", "did not end within 0.5 seconds")
     assert outcome.spawner.is_ours is None
     assert not trace.exists()
 

@@ -11,4 +11,4 @@ down_revision = "0004"
 
 def upgrade() -> None:
     """Add the column."""
-    op.add_column("launches", sa.Column("devices", sa.Text))
+    op.add_column("launches", sa.Column("devices", sa.Text, comment="JSON: whole devices by driver"))
