@@ -81,7 +81,7 @@ def prepare(spawner):
     if name in ("late", "stopped-while-pending", "hub-killed-while-pending"):
         spawner.node_selector = {{"for": "nobody"}}
     if name == "late":
-        spawner.start_timeout = 6
+        spawner.start_timeout = 4
     if name == "node-lost":
         spawner.node_selector = {{"for": name}}
     if name == "refused":
@@ -102,7 +102,8 @@ async def created(spawner, pod):
 
 
 c.JupyterHub.spawner_class = HubSpawner
-c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 10}}
+# Far longer than a start that comes too late, with its clean-up on a busy machine.
+c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 12}}
 c.KubeSpawner.update({traits})
 c.KubeSpawner.pre_spawn_hook = prepare
 c.KubeSpawner.modify_pod_hook = modify
