@@ -24,7 +24,7 @@ from tests.images.containerfile import IMAGES, ROOT, execute, read_containerfile
 
 PINS = Path(__file__).parent / "z2jh_pins"
 #: Packages that are not in the image.
-ADDED = frozenset({"dra-spawner", "google-re2", "ical", "tzdata", "typing-inspection"})
+ADDED = frozenset({"dra-spawner", "google-re2", "ical", "shtab", "tzdata", "typing-inspection"})
 #: How this machine reaches its package index.
 _OF_PIP = {
     name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.endswith(("_proxy", "_PROXY"))
@@ -91,7 +91,7 @@ def raised_packages(command: str) -> set[str]:
 
 def run_dra_spawner(python: Path, environment: Mapping[str, str]) -> None:
     """The hub's part can be imported, and the command works."""
-    program = "import dra_spawner.hub, dra_spawner.service; from dra_spawner.cli import main; main(['manifests', '-h'])"
+    program = "import dra_spawner.hub, dra_spawner.service; from dra_spawner.cli import main; main(['check', '-h'])"
     subprocess.run([python, "-c", program], env=dict(environment), check=True, stdout=subprocess.DEVNULL, timeout=600)
 
 
