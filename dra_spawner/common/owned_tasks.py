@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeVar
 
 from prometheus_client import Counter
 
-__all__ = ["TASK_FAILURES", "OwnedTasks", "begin_task", "note_failure", "run_again"]
+__all__ = ["TASK_FAILURES", "OwnedTasks", "all_of", "begin_task", "note_failure", "run_again"]
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,28 @@ class _Failure:
 
     error: str
     begun_at: float = math.inf
+
+
+async def all_of(gathering: asyncio.Future[_T]) -> _T:
+    """Await an ``asyncio.gather``, and end with a cancellation that came at the time of a failure.
+
+    ``gather`` alone then raises the failure, and the cancellation is lost: a task that goes on after failures would
+    never end.
+
+    Raises
+    ------
+    asyncio.CancelledError
+        If this task is cancelled.
+    """
+    task = asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+    before = task.cancelling()
+    try:
+        return await gathering
+    except Exception as error:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError from error
+        raise
 
 
 def note_failure(

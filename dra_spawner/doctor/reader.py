@@ -18,6 +18,7 @@ import aiohttp
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.doctor.facts import (
     Account,
     DoctorFacts,
@@ -145,36 +146,38 @@ class DoctorReader:
             (nodes, pods, servers, control_plane),
             (deployments, daemon_sets, services, policies),
             (priority_classes, shapes, lease, user, _),
-        ) = await asyncio.gather(
-            _gathered(
-                self._try("The feature gates of the API server", self._gates()),
-                self._list("The device classes", names.RESOURCE_API, "deviceclasses"),
-                self._list("The devices", names.RESOURCE_API, "resourceslices"),
-                self._try("The DeviceTaintRules", list_taint_rules(self._api)),
-                self._list("The claims of all namespaces", names.RESOURCE_API, "resourceclaims"),
-                self._other_policies(groups or {}),
-            ),
-            _gathered(
-                self._list("The nodes", "v1", "nodes"),
-                self._list(f"The pods {in_hub}", "v1", "pods", namespace),
-                self._list(
-                    "The servers of all namespaces", "v1", "pods", selector=f"{names.COMPONENT}={names.USER_SERVER}"
+        ) = await all_of(
+            asyncio.gather(
+                _gathered(
+                    self._try("The feature gates of the API server", self._gates()),
+                    self._list("The device classes", names.RESOURCE_API, "deviceclasses"),
+                    self._list("The devices", names.RESOURCE_API, "resourceslices"),
+                    self._try("The DeviceTaintRules", list_taint_rules(self._api)),
+                    self._list("The claims of all namespaces", names.RESOURCE_API, "resourceclaims"),
+                    self._other_policies(groups or {}),
                 ),
-                self._list("The control plane", "v1", "pods", _CONTROL_PLANE, "tier=control-plane"),
-            ),
-            _gathered(
-                self._list(f"The Deployments {in_hub}", _APPS_API, "deployments", namespace),
-                self._list(f"The DaemonSets {in_hub}", _APPS_API, "daemonsets", namespace),
-                self._list(f"The Services {in_hub}", "v1", "services", namespace),
-                self._list(f"The network policies {in_hub}", names.NETWORKING_API, "networkpolicies", namespace),
-            ),
-            _gathered(
-                self._list("The priority classes", names.SCHEDULING_API, "priorityclasses"),
-                self._shapes(),
-                self._lease(known_settings),
-                self._own_user(),
-                self._note_api_clock(),
-            ),
+                _gathered(
+                    self._list("The nodes", "v1", "nodes"),
+                    self._list(f"The pods {in_hub}", "v1", "pods", namespace),
+                    self._list(
+                        "The servers of all namespaces", "v1", "pods", selector=f"{names.COMPONENT}={names.USER_SERVER}"
+                    ),
+                    self._list("The control plane", "v1", "pods", _CONTROL_PLANE, "tier=control-plane"),
+                ),
+                _gathered(
+                    self._list(f"The Deployments {in_hub}", _APPS_API, "deployments", namespace),
+                    self._list(f"The DaemonSets {in_hub}", _APPS_API, "daemonsets", namespace),
+                    self._list(f"The Services {in_hub}", "v1", "services", namespace),
+                    self._list(f"The network policies {in_hub}", names.NETWORKING_API, "networkpolicies", namespace),
+                ),
+                _gathered(
+                    self._list("The priority classes", names.SCHEDULING_API, "priorityclasses"),
+                    self._shapes(),
+                    self._lease(known_settings),
+                    self._own_user(),
+                    self._note_api_clock(),
+                ),
+            )
         )
         server_namespaces = frozenset(map(_namespace_of, servers)) if servers is not None else None
         has_user_namespaces = (settings is not None and settings.user_namespaces) or has_strange_servers(
@@ -185,8 +188,8 @@ class DoctorReader:
         hub_url, service_url = questions.hub_url, questions.service_url
         if questions.is_in_cluster and questions.own_account is None and not (hub_url or service_url):
             hub_url, service_url = addresses_of(pods or ())
-        hub, service = await asyncio.gather(
-            self._ask("hub", hub_url, "hub/api/"), self._ask("service", service_url, "readyz")
+        hub, service = await all_of(
+            asyncio.gather(self._ask("hub", hub_url, "hub/api/"), self._ask("service", service_url, "readyz"))
         )
         self._progress("asking for the rights of hub and service")
         rights = await self._rights(deployments, pods, known_settings, user)
@@ -390,7 +393,9 @@ class DoctorReader:
             users[own] = own_user
         asked = {own} if own is not None else {each for each in Account if each in named or is_there(each, deployments)}
         wanted = [each for each in needed_rights(namespace, settings) if each.account in asked]
-        answers = await asyncio.gather(*(self._review(each, users[each.account], own_user or "") for each in wanted))
+        answers = await all_of(
+            asyncio.gather(*(self._review(each, users[each.account], own_user or "") for each in wanted))
+        )
         return tuple(each for each in answers if each is not None)
 
     async def _own_user(self) -> str | None:
@@ -410,7 +415,7 @@ class DoctorReader:
 
 
 async def _gathered(*works: Awaitable[Any]) -> list[Any]:
-    return await asyncio.gather(*works)
+    return await all_of(asyncio.gather(*works))
 
 
 def _because(error: KubernetesError) -> str:

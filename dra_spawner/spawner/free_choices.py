@@ -15,6 +15,7 @@ from jupyterhub.utils import maybe_future
 from markupsafe import Markup
 
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.targets.choice_names import choice_name
@@ -164,7 +165,7 @@ async def _free_by_service(client: AvailabilityClient, names: Sequence[str]) -> 
     if view.age_seconds is None or view.age_seconds > _OLDEST_SECONDS:
         return None
     missing = [name for name in names if name not in view.choices][:_MAX_LOOKED_AT]
-    answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in missing))
+    answers = await all_of(asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in missing)))
     states = {name: view.of(name).state for name in names}
     states |= {name: answer.state for name, answer in zip(missing, answers, strict=True)}
     if all(state is AvailabilityState.UNKNOWN for state in states.values()):

@@ -14,6 +14,7 @@ from typing import Any, Final
 from jupyterhub.utils import maybe_future, url_path_join
 from tornado.httputil import url_concat
 
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.profiles import UnreadName, form_fields_problem, free_text_problems, user_options_problem
 from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.profiles.facts import ClusterFacts
@@ -73,7 +74,9 @@ class SpawnForm:
             await self._server.devices.learn()
             return
         serve_availability()
-        _, self._view = await asyncio.gather(self._server.devices.learn(), client.latest(_AVAILABILITY_WAIT_SECONDS))
+        _, self._view = await all_of(
+            asyncio.gather(self._server.devices.learn(), client.latest(_AVAILABILITY_WAIT_SECONDS))
+        )
 
     def render(
         self, profile_list: Any, initialized: Callable[[Any], Any], render_template: Callable[[Any], Any]

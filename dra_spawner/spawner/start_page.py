@@ -211,8 +211,10 @@ class StartPage:
             left = ends - _TELLING_SECONDS - asyncio.get_running_loop().time()
             log, pod_name = self._server.log, self._spawner.pod_name
             try:
-                free = await asyncio.wait_for(search, max(left, _SEARCH_SECONDS))
-            except (TimeoutError, asyncio.CancelledError):  # or JupyterHub waits no longer
+                await asyncio.wait({search}, timeout=max(left, _SEARCH_SECONDS))
+                free = search.result()
+            except (asyncio.InvalidStateError, asyncio.CancelledError):  # or JupyterHub waits no longer
+                search.cancel()
                 log.info("No free choice was found in time: pod=%s", pod_name)
         has_form = bool(self._spawner.options_form)
         if has_form or refusal.status_code == _TRY_AGAIN_LATER:

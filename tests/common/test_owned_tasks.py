@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import itertools
 import re
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
-from dra_spawner.common.owned_tasks import OwnedTasks, begin_task
+from dra_spawner.common.owned_tasks import OwnedTasks, all_of, begin_task
+from tests.all_of_them import all_of_them
 from tests.jumping_loop import let_pass, run_jumping
 
 PACKAGE = Path(__file__).parents[2] / "dra_spawner"
@@ -45,6 +47,44 @@ def bare_tasks(tree: ast.AST) -> list[int]:
 def bare_tasks_of(text: str) -> list[int]:
     """Those of a module; most have not even the word."""
     return bare_tasks(ast.parse(text)) if re.search("create_task|ensure_future", text) else []
+
+
+@all_of_them("order", {"the failure first": "failure", "the cancellation first": "cancellation"})
+async def test_a_cancellation_at_the_time_of_a_failure_is_not_lost(order: str) -> None:
+    """`asyncio.gather` alone answers with the failure, and what goes on after failures goes on for ever."""
+    new_future = asyncio.get_running_loop().create_future
+    answer = new_future()
+
+    async def read_for_ever() -> None:
+        while True:
+            with contextlib.suppress(ValueError):
+                await all_of(asyncio.gather(answer, new_future()))
+            await asyncio.sleep(0.01)
+
+    task = asyncio.create_task(read_for_ever())
+    await asyncio.sleep(0)
+    if order == "cancellation":
+        task.cancel()
+    else:
+        answer.set_exception(ValueError("no answer"))
+        task.cancel()
+    await asyncio.wait({task}, timeout=1)
+    is_ended = task.cancelled()
+    task.cancel()
+    assert is_ended
+
+
+def test_no_gathering_loses_a_cancellation() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}: {ast.unparse(each)}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "asyncio.gather" in (text := path.read_text())
+        for each in ast.walk(ast.parse(text))
+        if isinstance(each, ast.Await)
+        and re.match(r"await asyncio\.gather\(", written := ast.unparse(each))
+        and "return_exceptions=True" not in written
+    ]
+    assert not found, "use dra_spawner.common.owned_tasks.all_of"
 
 
 def test_no_task_is_begun_without_an_owner() -> None:

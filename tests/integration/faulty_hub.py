@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -130,7 +131,8 @@ class Faulty:
         )
         # The last part of the time is for the clean-up.
         advance_clock(ends - clean_up_seconds(spawner.start_timeout) - loop.time())
-        return await starting
+        await eventually(starting.done, f"the start of {user} ends", shows=_awaited)
+        return starting.result()
 
     def messages(self, user: str = "ada") -> list[str]:
         """The messages on the progress page."""
@@ -204,6 +206,18 @@ def faults_at(faults: Mapping[str, Fault], requests: list[tuple[str, str]]) -> d
         for verb, resource in requests
         for name, fault in faults.items()
     }
+
+
+def _awaited() -> str:
+    """What each task of the event loop waits for."""
+    found = io.StringIO()
+    for task in asyncio.all_tasks():
+        print(task.get_name(), file=found)
+        awaited: Any = task.get_coro()
+        while awaited is not None:
+            print("   ", awaited, file=found)
+            awaited = getattr(awaited, "cr_await", None)
+    return found.getvalue()
 
 
 def advance_clock(seconds: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from dra_spawner.commands.removing.found_objects import FoundObject
 from dra_spawner.commands.removing.plan import Plan, Release, Removal, Unmarking
 from dra_spawner.commands.removing.survey import LEASES, PODS, Failures, Survey
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
 
 __all__ = ["GONE_SECONDS", "RemovalExecutor"]
@@ -78,7 +79,7 @@ class RemovalExecutor:
                 self._done += 1
                 self._progress(f"removing, {self._done:,} of {self._all:,}")
 
-        await asyncio.gather(*(one(item) for item in items))
+        await all_of(asyncio.gather(*(one(item) for item in items)))
 
     async def _with_retries(self, do: Callable[[Any], Coroutine[Any, Any, None]], item: Any) -> None:
         """Repeat a request while the API server is busy; every request here is idempotent."""

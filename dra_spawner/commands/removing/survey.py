@@ -11,6 +11,7 @@ from dra_spawner import names
 from dra_spawner.commands.removing import marks
 from dra_spawner.commands.removing.found_objects import ApiKind, FoundLease, FoundObject, FoundPod, SurveyedObjects
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.discovery import api_groups
 from dra_spawner.kube.client.rights import MissingRight, missing_rule
@@ -122,11 +123,13 @@ class Survey:
             )
         labelled = [kind for kind in kinds if kind.namespaced and kind.plural not in _NOT_BY_LABEL]
         by_hand = [kind for kind in kinds if (kind.api_version, kind.plural) in marks.ADMINISTRATORS_KINDS]
-        nodes, leases, objects, administrators = await asyncio.gather(
-            self._try(self._list(NODES, FoundObject.of)),
-            self.leases(),
-            self._all(self._list(kind, FoundObject.of, label_selector=_OURS) for kind in labelled),
-            self._all(self._by_hand(kind) for kind in by_hand),
+        nodes, leases, objects, administrators = await all_of(
+            asyncio.gather(
+                self._try(self._list(NODES, FoundObject.of)),
+                self.leases(),
+                self._all(self._list(kind, FoundObject.of, label_selector=_OURS) for kind in labelled),
+                self._all(self._by_hand(kind) for kind in by_hand),
+            )
         )
         try:
             # What is not in use is missing from two lists: the first one may be an old state.
@@ -192,7 +195,7 @@ class Survey:
         self._progress("listing the kinds of the cluster")
         groups = await api_groups(self._api)
         versions = [["v1"], *([f"{group}/{each}" for each in served] for group, served in groups.items())]
-        found = await asyncio.gather(*(self._kinds_of(each) for each in versions))
+        found = await all_of(asyncio.gather(*(self._kinds_of(each) for each in versions)))
         return [kind for kinds in found for kind in kinds]
 
     async def _kinds_of(self, versions: Sequence[str]) -> list[ApiKind]:
@@ -227,7 +230,7 @@ class Survey:
         return not of or of in self._scopes
 
     async def _all(self, listings: Iterable[Awaitable[list[T]]]) -> list[T]:
-        return [each for found in await asyncio.gather(*map(self._try, listings)) for each in found]
+        return [each for found in await all_of(asyncio.gather(*map(self._try, listings))) for each in found]
 
     async def _try(self, listing: Awaitable[list[T]]) -> list[T]:
         try:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from jupyterhub.user import User
 from tornado.web import HTTPError
 
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormChoices
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
@@ -78,11 +79,11 @@ class AvailabilityHandler(ServerHandler):
         client = own_form.availability
         if client is None:
             raise HTTPError(404)
-        form, view = await asyncio.gather(own_form.choices_of_form(), client.latest(_WAIT_SECONDS))
+        form, view = await all_of(asyncio.gather(own_form.choices_of_form(), client.latest(_WAIT_SECONDS)))
         asked = {name: form.known_name(name) for name in self.get_query_arguments("name")[:_MAX_NAMES]}
         single = set(form.names()) if asked else set()
         needed = sorted({known for known in asked.values() if known} - view.choices.keys() - single)
-        answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in needed))
+        answers = await all_of(asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in needed)))
         found = dict(zip(needed, answers, strict=True))
         more = {name: found.get(known) or view.of(known) if known else UNKNOWN for name, known in asked.items()}
         self.set_header("Content-Type", "application/json")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
@@ -87,7 +88,7 @@ class ClaimReader:
         else:
             # Lists of one, as the hub's account may list claims, not get them.
             lists = [self._api.list(self._path, field_selector=f"metadata.name={name}") for name in names]
-            found = [claim for each in await asyncio.gather(*lists) for claim in each["items"]]
+            found = [claim for each in await all_of(asyncio.gather(*lists)) for claim in each["items"]]
         return {claim["metadata"]["name"]: claim for claim in found}
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.rights import is_granted
@@ -52,16 +53,20 @@ async def read_facts(
     """
     api = reader.api
     version, patch = served_version(await api.get("/version"))
-    devices, nodes, own, attachments, dropped, specs = await asyncio.gather(
-        _devices(reader),
-        readable(reader.nodes.get(NOW)),
-        _namespace(api, namespace),
-        _attachments(api, namespace),
-        _dropped_fields(api, namespace),
-        _claims(api, namespace, claims),
+    devices, nodes, own, attachments, dropped, specs = await all_of(
+        asyncio.gather(
+            _devices(reader),
+            readable(reader.nodes.get(NOW)),
+            _namespace(api, namespace),
+            _attachments(api, namespace),
+            _dropped_fields(api, namespace),
+            _claims(api, namespace, claims),
+        )
     )
-    webhooks, gas, rules = await asyncio.gather(
-        _list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL), reader.rules.get(NOW)
+    webhooks, gas, rules = await all_of(
+        asyncio.gather(
+            _list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL), reader.rules.get(NOW)
+        )
     )
     return ClusterFacts(
         device_classes=devices.classes,
@@ -169,7 +174,9 @@ async def _dropped_fields(api: KubernetesApi, namespace: str | None) -> frozense
     if namespace is None:
         return None
     path = resource_path(names.RESOURCE_API, "resourceclaimtemplates", namespace)
-    answers = await asyncio.gather(*(_is_dropped(api, path, field, devices) for field, devices in _PROBES.items()))
+    answers = await all_of(
+        asyncio.gather(*(_is_dropped(api, path, field, devices) for field, devices in _PROBES.items()))
+    )
     if None in answers:
         return None
     return frozenset(field for field, dropped in zip(_PROBES, answers, strict=True) if dropped)

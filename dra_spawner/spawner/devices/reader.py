@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.dra.model.objects import DeviceClass, ResourceSlice
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, Release, SchedulerRules
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
@@ -204,7 +205,7 @@ class DeviceReader:
             If one of the collections cannot be read.
         """
         readings = (self.classes, self.slices, self.claims, self.nodes, self.rules)
-        found = await asyncio.gather(*(each.get(NOW) for each in readings))
+        found = await all_of(asyncio.gather(*(each.get(NOW) for each in readings)))
         return DeviceObjects(*found, scheduler_rules=self.scheduler_rules)
 
     async def _read_rules(self) -> list[JsonObject]:
@@ -221,9 +222,11 @@ class DeviceReader:
     async def _read_devices(self) -> KnownDevices:
         known = self.devices.value or KnownDevices(None, None)
         try:
-            classes, slices = await asyncio.gather(
-                self._read_kind(self.classes, "deviceclasses", was_read=known.classes is not None),
-                self._read_kind(self.slices, "resourceslices", was_read=known.slices is not None),
+            classes, slices = await all_of(
+                asyncio.gather(
+                    self._read_kind(self.classes, "deviceclasses", was_read=known.classes is not None),
+                    self._read_kind(self.slices, "resourceslices", was_read=known.slices is not None),
+                )
             )
         except KubernetesError as error:
             # Logged once, as either of the two requests may fail first.

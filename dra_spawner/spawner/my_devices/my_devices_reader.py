@@ -7,6 +7,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.dra.model.devices import PoolId, ResourceSlice
 from dra_spawner.dra.model.objects import DeviceTaintRule
 from dra_spawner.dra.model.taint_rules import applied, with_rules
@@ -33,7 +34,7 @@ async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
     KubernetesError
         If a claim cannot be read. Devices that cannot be read as published have no totals.
     """
-    claims, on_node, rules = await asyncio.gather(held_claims(api, pod), _on_node(api, pod), _rules(api))
+    claims, on_node, rules = await all_of(asyncio.gather(held_claims(api, pod), _on_node(api, pod), _rules(api)))
     results = [
         result
         for claim in claims
@@ -42,7 +43,7 @@ async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
     ]
     known = PublishedDevices(on_node)
     elsewhere = {each["driver"] for each in results if not known.has_pool(PoolId(each["driver"], each["pool"]))}
-    more = await asyncio.gather(*(_slices(api, f"spec.driver={driver}") for driver in sorted(elsewhere)))
+    more = await all_of(asyncio.gather(*(_slices(api, f"spec.driver={driver}") for driver in sorted(elsewhere))))
     slices = [*on_node, *(each for slices in more for each in slices)]
     decoded_rules = decoded(DeviceTaintRule.from_json, rules)
     in_force = applied({each.name: each for each in decoded_rules}, device_reader(api).scheduler_rules.quirks)
