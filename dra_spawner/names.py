@@ -210,6 +210,8 @@ SHAPES_CONFIG_MAP: Final = "dra-spawner-shapes"
 SETTINGS_CONFIG_MAP: Final = "dra-spawner-settings"
 #: In the namespace of the hub's servers; helm-values/rbac.yaml and the chart name it, too.
 VLANS_CONFIG_MAP: Final = "dra-spawner-vlans"
+#: The queue for devices (`tickets`), of one hub or of several: in the namespace that both settings name.
+TICKETS_CONFIG_MAP: Final = "dra-spawner-tickets"
 #: Of a service without the chart, which names the class itself.
 PRIORITY_CLASS: Final = "dra-spawner-placeholder"
 #: Of the objects of the chart, and of the service's application.

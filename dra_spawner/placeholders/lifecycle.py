@@ -1,4 +1,4 @@
-"""The life of a placeholder and of a reservation: two tables, state x event -> next state and action.
+"""The life of a placeholder, a reservation and a ticket: tables, state x event -> next state and action.
 
 Two rules hold, as in h11's ``_state.py``:
 
@@ -24,6 +24,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 __all__ = [
     "PLACEHOLDER",
     "RESERVATION",
+    "TICKET",
     "ActionKind",
     "Cause",
     "IllegalEvent",
@@ -32,6 +33,8 @@ __all__ = [
     "PlaceholderState",
     "ReservationEvent",
     "ReservationState",
+    "TicketEvent",
+    "TicketState",
     "Transition",
     "after",
     "following",
@@ -52,6 +55,7 @@ class ActionKind(StrEnum):
     DELETE_CLAIM = "delete-claim"
     LABEL_NODE = "label-node"
     LABEL_POD = "label-pod"
+    CHANGE_TICKET = "change-ticket"
 
 
 class PlaceholderState(StrEnum):
@@ -63,7 +67,7 @@ class PlaceholderState(StrEnum):
     STARTING = "starting"
     #: Its container runs, on a node that is ready for users.
     WARM = "warm"
-    #: It is reserved for one server.
+    #: It is reserved for one server, or for a ticket.
     RESERVED = "reserved"
     #: It is being deleted, or its pod has ended.
     TERMINATING = "terminating"
@@ -78,9 +82,9 @@ class PlaceholderSeen(StrEnum):
     STARTED = "started"
     #: Its container, its devices or its node are not ready any more.
     STOPPED = "stopped"
-    #: The executor writes a reservation, or the claims show one.
+    #: The executor writes a reservation, the claims show one, or a ticket names it.
     RESERVED = "reserved"
-    #: A reservation without claims is over.
+    #: A reservation without claims, or the time of a ticket, is over.
     RELEASED = "released"
     #: It is being deleted, or its pod has ended.
     ENDED = "ended"
@@ -168,6 +172,47 @@ class ReservationEvent(StrEnum):
     NOT_PREEMPTED = "not-preempted"
 
 
+class TicketState(StrEnum):
+    """How far a ticket is: the place of a user in the queue for a choice."""
+
+    #: The user waits for a device.
+    WAITING = "waiting"
+    #: A placeholder is set aside for the user, for a limited time.
+    HELD = "held"
+    #: The choice is not published at present; the ticket keeps its number.
+    UNKNOWN_CHOICE = "unknown-choice"
+    #: The user's server has a device of this choice.
+    TAKEN = "taken"
+    #: The user did not take the device in time.
+    EXPIRED = "expired"
+    #: The user left the queue, or an administrator ended the ticket.
+    LEFT = "left"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the ticket is in the queue still; the others are kept a while, for the user to read."""
+        return self in (TicketState.WAITING, TicketState.HELD, TicketState.UNKNOWN_CHOICE)
+
+
+class TicketEvent(StrEnum):
+    """What happens to a ticket."""
+
+    #: The leader sets a placeholder aside.
+    HOLD = "hold"
+    #: A start of the user gets the placeholder, or another device of this choice.
+    TAKE = "take"
+    #: The time of the hold is over.
+    TIME_OVER = "time-over"
+    #: The placeholder is gone, or has no device that works.
+    LOST = "lost"
+    #: The user or an administrator ends the ticket.
+    LEAVE = "leave"
+    #: The hub publishes the choice no more.
+    CHOICE_GONE = "choice-gone"
+    #: The hub publishes the choice again.
+    CHOICE_BACK = "choice-back"
+
+
 @dataclass(frozen=True)  # a generic class with slots cannot be subscripted and called on Python 3.11
 class Transition(Generic[StateT]):
     """The result of an event.
@@ -200,8 +245,10 @@ _P = PlaceholderState
 _S = PlaceholderSeen
 _R = ReservationState
 _E = ReservationEvent
+_T = TicketState
 _Placeholder = Transition[PlaceholderState]
 _Reservation = Transition[ReservationState]
+_Ticket = Transition[TicketState]
 
 _Transitions = Mapping[PlaceholderEvent, Transition[PlaceholderState]]
 
@@ -275,6 +322,31 @@ RESERVATION: Final[Mapping[ReservationState, Mapping[ReservationEvent, Transitio
     _R.ENDED: {},
 }
 """The first state is `ReservationState.WRITING`."""
+
+_LEFT: Final = {TicketEvent.LEAVE: _Ticket(_T.LEFT)}
+TICKET: Final[Mapping[TicketState, Mapping[TicketEvent, Transition[TicketState]]]] = {
+    _T.WAITING: {
+        TicketEvent.HOLD: _Ticket(_T.HELD, ActionKind.CHANGE_TICKET),
+        TicketEvent.TAKE: _Ticket(_T.TAKEN, ActionKind.CHANGE_TICKET),
+        TicketEvent.CHOICE_GONE: _Ticket(_T.UNKNOWN_CHOICE, ActionKind.CHANGE_TICKET),
+        **_LEFT,
+    },
+    _T.HELD: {
+        TicketEvent.TAKE: _Ticket(_T.TAKEN, ActionKind.CHANGE_TICKET),
+        TicketEvent.TIME_OVER: _Ticket(_T.EXPIRED, ActionKind.CHANGE_TICKET),
+        TicketEvent.LOST: _Ticket(_T.WAITING, ActionKind.CHANGE_TICKET),
+        TicketEvent.CHOICE_GONE: _Ticket(_T.UNKNOWN_CHOICE, ActionKind.CHANGE_TICKET),
+        **_LEFT,
+    },
+    _T.UNKNOWN_CHOICE: {
+        TicketEvent.CHOICE_BACK: _Ticket(_T.WAITING, ActionKind.CHANGE_TICKET),
+        **_LEFT,
+    },
+    _T.TAKEN: {},
+    _T.EXPIRED: {},
+    _T.LEFT: {},
+}
+"""The first state is `TicketState.WAITING`."""
 
 
 def after(

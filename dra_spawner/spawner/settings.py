@@ -239,6 +239,36 @@ class SpawnerSettings(KubeSpawner):
         """,
     )
 
+    tickets = Bool(
+        False,
+        config=True,
+        help="""
+        Whether users can join a queue for a choice whose devices are all in use. ``dra-spawner service`` holds a device
+        for the first user, so it needs the same setting, ``c.DRASpawnerService.tickets``. docs/how-to/tickets.md
+        describes everything.
+        """,
+    )
+
+    tickets_namespace = Unicode(
+        "",
+        config=True,
+        help=f"""
+        Namespace of the ConfigMap ``{names.TICKETS_CONFIG_MAP}`` with the queue; empty for the hub's namespace. Hubs of
+        one cluster that name the same namespace share one queue, if a user has the same name in all of them. The
+        service has the same setting.
+        """,
+    )
+
+    max_tickets_per_user = Integer(
+        3,
+        min=1,
+        max=100,
+        config=True,
+        help="""
+        Choices for which one user can wait at the same time, over all hubs that share the queue.
+        """,
+    )
+
     optional_devices_wait_seconds = Integer(
         10,
         min=1,

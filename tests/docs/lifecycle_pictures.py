@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 from xml.sax.saxutils import escape
 
-from dra_spawner.placeholders.lifecycle import PLACEHOLDER, RESERVATION, Transition
+from dra_spawner.placeholders.lifecycle import PLACEHOLDER, RESERVATION, TICKET, Transition
 
 __all__ = ["pictures"]
 
@@ -26,6 +26,7 @@ def pictures() -> dict[str, str]:
     return {
         "placeholder-states.svg": _svg(PLACEHOLDER, "The states of a placeholder"),
         "reservation-states.svg": _svg(RESERVATION, "The states of a reservation"),
+        "ticket-states.svg": _svg(TICKET, "The states of a ticket"),
     }
 
 

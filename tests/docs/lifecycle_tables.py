@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
-from dra_spawner.placeholders.lifecycle import PLACEHOLDER, RESERVATION, Transition
+from dra_spawner.placeholders.lifecycle import PLACEHOLDER, RESERVATION, TICKET, Transition
 from tests.docs.lifecycle_pictures import pictures
 
 __all__ = ["markdown_tables", "with_tables"]
@@ -25,12 +25,14 @@ _END: Final = "<!-- end -->"
 
 
 def markdown_tables() -> str:
-    """Both tables, each with its picture: state, events, next state, and the action of the executor."""
+    """All tables, each with its picture: state, events, next state, and the action of the executor."""
     return (
         "![The states of a placeholder, with an arrow for each row of the table](../pictures/placeholder-states.svg)"
         f"\n\n{_markdown(PLACEHOLDER)}\n\n"
         "![The states of a reservation, with an arrow for each row of the table](../pictures/reservation-states.svg)"
-        f"\n\n{_markdown(RESERVATION)}"
+        f"\n\n{_markdown(RESERVATION)}\n\n"
+        "![The states of a ticket, with an arrow for each row of the table](../pictures/ticket-states.svg)"
+        f"\n\n{_markdown(TICKET)}"
     )
 
 

@@ -1,0 +1,1 @@
+"""The queue for devices, pure: tickets, their order, and expected waits."""

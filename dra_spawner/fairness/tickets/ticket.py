@@ -1,0 +1,69 @@
+"""A ticket: the place of a user in the queue for a choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dra_spawner.placeholders.lifecycle import TicketState
+
+__all__ = ["Ticket"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The place of a user in the queue for a choice.
+
+    Attributes
+    ----------
+    id
+        Random; no user can guess another user's.
+    number
+        The place in the order of arrival, over all hubs: a counter in the cluster, no clock.
+    user, groups
+        Name of the user and of the user's groups in JupyterHub, for budgets; never shown to other users.
+    hub
+        Namespace of the hub and name of its published choices; only the service of this hub holds devices for it.
+    choice
+        Name of the published choice (`dra_spawner.placeholders.planner.targets.choice_names`).
+    joined
+        The hub's time, for people; the order does not depend on it.
+    devices
+        What tickets compete for: device classes and resources, sorted. Empty until the service has seen the ticket.
+    is_behind
+        Whether the user is over a budget: all others of the same devices come first.
+    since
+        Begin of the state; the writer's time.
+    placeholder, placeholder_uid, until
+        What is held, and how long; empty and None otherwise.
+    """
+
+    id: str
+    number: int
+    user: str
+    hub: str
+    choice: str
+    joined: datetime
+    since: datetime
+    state: TicketState = TicketState.WAITING
+    groups: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    is_behind: bool = False
+    placeholder: str = ""
+    placeholder_uid: str = ""
+    until: datetime | None = None
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """Sorting key: first come, users over a budget last."""
+        return (self.is_behind, self.number)
+
+    def is_held(self, now: datetime) -> bool:
+        """Whether a device is held for the user at this time."""
+        return self.state is TicketState.HELD and self.until is not None and now < self.until
+
+    def competes_with(self, other: Ticket) -> bool:
+        """Whether both want the same devices; before the service has seen both, the same choice of one hub."""
+        if self.devices and other.devices:
+            return not set(self.devices).isdisjoint(other.devices)
+        return (self.hub, self.choice) == (other.hub, other.choice)

@@ -1,0 +1,139 @@
+"""Tickets as the data of a ConfigMap. What cannot be read is never overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dra_spawner.fairness.tickets.ticket import Ticket
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
+from dra_spawner.placeholders.lifecycle import TicketState
+from dra_spawner.placeholders.planner.answers.waits import WaitInterval
+
+__all__ = ["MAX_BYTES", "TicketsCorrupt", "book_data", "read_book"]
+
+#: Limit of the data; a ConfigMap holds 1 MiB, with what the API server adds.
+MAX_BYTES: Final = 900_000
+_TICKETS_KEY: Final = "tickets"
+_NUMBER_KEY: Final = "next-number"
+_WAITS_KEY: Final = "waits"
+_MAX_NUMBER: Final = 2**53
+
+
+class TicketsCorrupt(Exception):
+    """Raised for data that cannot be read; the message says what."""
+
+
+def book_data(book: TicketBook) -> dict[str, str]:
+    """The data of the ConfigMap: ASCII, one line for each ticket."""
+    lines = ",\n".join(json.dumps(_ticket_json(each), separators=(",", ":")) for each in _by_number(book))
+    return {
+        _TICKETS_KEY: f"[{lines}]",
+        _NUMBER_KEY: str(book.next_number),
+        _WAITS_KEY: json.dumps(_waits_json(book.waits), separators=(",", ":")) if book.waits is not None else "",
+    }
+
+
+def read_book(data: object) -> TicketBook:
+    """The tickets in the data of a ConfigMap; none in empty data.
+
+    Raises
+    ------
+    TicketsCorrupt
+    """
+    if not data:
+        return TicketBook()
+    try:
+        found = _mapping(data)
+        tickets = [_read_ticket(_mapping(each)) for each in json.loads(found.get(_TICKETS_KEY) or "[]")]
+        number = int(found.get(_NUMBER_KEY) or 1)
+        waits = _read_waits(_mapping(json.loads(found[_WAITS_KEY]))) if found.get(_WAITS_KEY) else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise TicketsCorrupt(f"{type(error).__name__}: {error!s:.200}") from None
+    by_id = {each.id: each for each in tickets}
+    if len(by_id) < len(tickets) or len({each.number for each in tickets}) < len(tickets):
+        raise TicketsCorrupt("two tickets have one number or one id")
+    if not 0 < number < _MAX_NUMBER or any(each.number >= number for each in tickets):
+        raise TicketsCorrupt(f"the next number, {number}, is not above all numbers")
+    return TicketBook(by_id, number, waits)
+
+
+def _by_number(book: TicketBook) -> list[Ticket]:
+    return sorted(book.tickets.values(), key=lambda each: each.number)
+
+
+def _ticket_json(ticket: Ticket) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": ticket.id,
+        "number": ticket.number,
+        "user": ticket.user,
+        "hub": ticket.hub,
+        "choice": ticket.choice,
+        "joined": ticket.joined.isoformat(),
+        "since": ticket.since.isoformat(),
+        "state": ticket.state.value,
+    }
+    more = {
+        "groups": list(ticket.groups),
+        "devices": list(ticket.devices),
+        "behind": ticket.is_behind,
+        "placeholder": ticket.placeholder,
+        "uid": ticket.placeholder_uid,
+        "until": ticket.until.isoformat() if ticket.until is not None else "",
+    }
+    return found | {key: value for key, value in more.items() if value}
+
+
+def _read_ticket(found: Mapping[str, Any]) -> Ticket:
+    number = found["number"]
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"number {number!r:.40}")
+    return Ticket(
+        _text(found["id"]),
+        number,
+        _text(found["user"]),
+        _text(found["hub"]),
+        _text(found["choice"]),
+        _moment(found["joined"]),
+        _moment(found["since"]),
+        TicketState(found["state"]),
+        tuple(map(_text, found.get("groups", ()))),
+        tuple(map(_text, found.get("devices", ()))),
+        found.get("behind") is True,
+        _text(found.get("placeholder", "")),
+        _text(found.get("uid", "")),
+        _moment(found["until"]) if found.get("until") else None,
+    )
+
+
+def _waits_json(waits: Waits) -> dict[str, Any]:
+    return {
+        "at": waits.at.isoformat(),
+        "of": {key: [each.low_seconds, each.high_seconds] for key, each in waits.of.items()},
+    }
+
+
+def _read_waits(found: Mapping[str, Any]) -> Waits:
+    of = {_text(key): WaitInterval(int(low), int(high)) for key, (low, high) in _mapping(found["of"]).items()}
+    return Waits(_moment(found["at"]), of)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"found {value!r:.60} instead of a mapping")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"found {value!r:.60} instead of a text")
+    return value
+
+
+def _moment(value: object) -> datetime:
+    found = datetime.fromisoformat(_text(value))
+    if found.tzinfo is None:
+        raise ValueError(f"{value!r:.60} has no zone")
+    return found

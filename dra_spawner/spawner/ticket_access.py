@@ -1,0 +1,39 @@
+"""The queue for devices, as the parts of a hub use it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
+from dra_spawner.spawner.server_context import ServerContext
+
+if TYPE_CHECKING:
+    from dra_spawner.ticket_store.ticket_store import TicketStore
+
+__all__ = ["tickets_of"]
+
+
+def tickets_of(server: ServerContext) -> TicketStore | None:
+    """The queue of a server's hub; None if ``DRASpawner.tickets`` is off.
+
+    All servers of a hub share it. `TicketStore` says how it is used.
+    """
+    if not server.spawner.tickets:
+        return None
+    # Most hubs have no queue.
+    from dra_spawner.fairness.tickets.ticket_book import TicketLimits
+    from dra_spawner.ticket_store.ticket_store import TicketStore
+
+    spawner, hub_namespace = server.spawner, server.hub_namespace
+    namespace = spawner.tickets_namespace or hub_namespace
+    return this_hub().shared(
+        ("tickets", namespace),
+        lambda: TicketStore(
+            server.kubernetes,
+            namespace,
+            f"{hub_namespace}/{spawner.shapes_config_map}",
+            limits=TicketLimits(spawner.max_tickets_per_user),
+            turn=asyncio.Lock(),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Tickets in the cluster: a ConfigMap that hubs and services share."""

@@ -1,0 +1,189 @@
+"""The queue: order, limits, places, and what is written of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dra_spawner.fairness.tickets.ticket import Ticket
+from dra_spawner.fairness.tickets.ticket_book import (
+    MAX_ENDED,
+    MAX_NAME,
+    MAX_OPEN,
+    TicketBook,
+    TicketLimits,
+    TicketRefused,
+    Waits,
+)
+from dra_spawner.fairness.tickets.ticket_data import MAX_BYTES, TicketsCorrupt, book_data, read_book
+from dra_spawner.placeholders.lifecycle import IllegalEvent, TicketEvent, TicketState
+from dra_spawner.placeholders.planner.answers.waits import WaitInterval
+from tests.all_of_them import all_of_them
+from tests.examples import example_count
+from tests.presence import present
+
+NOW = datetime(2030, 1, 1, 9, tzinfo=UTC)
+HUB = "hub/dra-spawner-shapes"
+USERS = ("ada", "bob", "eve", "dan")
+CHOICES = ("gpu", "gpu/memory=40", "card")
+
+
+def ticket(user: str, choice: str = "gpu", **values: object) -> Ticket:
+    new = Ticket(f"{user}-{choice}-{values.pop('serial', '')}", 0, user, HUB, choice, NOW, NOW)
+    return replace(new, **values)  # type: ignore[arg-type]  # names of fields
+
+
+def book_of(*users: str, choice: str = "gpu") -> TicketBook:
+    book = TicketBook()
+    for user in users:
+        _, book = book.join(ticket(user, choice))
+    return book
+
+
+def waiting_users(book: TicketBook) -> list[str]:
+    return [each.user for each in book.open]
+
+
+def test_who_joins_again_keeps_the_place_and_who_expired_goes_to_the_end() -> None:
+    book = book_of("ada", "bob")
+    same, unchanged = book.join(ticket("ada", serial=2))
+    assert (same.number, unchanged is book) == (1, True)
+    held = book.after(same.id, TicketEvent.HOLD, NOW, placeholder="p", until=NOW + timedelta(minutes=5))
+    assert present(held.find("ada", "gpu")).is_held(NOW + timedelta(minutes=4))
+    expired = held.after(same.id, TicketEvent.TIME_OVER, NOW + timedelta(minutes=5))
+    assert (waiting_users(expired), present(expired.find("ada", "gpu")).state) == (["bob"], TicketState.EXPIRED)
+    again, book = expired.join(ticket("ada", serial=3))
+    assert (again.number, waiting_users(book), len(book.tickets)) == (3, ["bob", "ada"], 2)
+
+
+def test_users_over_a_budget_come_behind_among_those_who_compete() -> None:
+    book = book_of("ada", "bob", "eve")
+    _, book = book.join(ticket("dan", "card"))
+    of_user = {each.user: each for each in book.tickets.values()}
+    devices = {"ada": ("a",), "bob": ("a", "b"), "eve": ("b",), "dan": ("b",)}
+    book = book.with_notes({each.id: (devices[user], user == "bob") for user, each in of_user.items()}, None)
+    places = {each.user: (found.place, found.waiting) for each in book.open for found in [book.standing(each, NOW)]}
+    assert places == {"ada": (1, 2), "eve": (1, 3), "dan": (2, 3), "bob": (4, 4)}
+    sentence = book.standing(present(book.find("bob", "gpu")), NOW).sentence
+    assert sentence.startswith("3 persons are before you.")
+    assert sentence.endswith("You have used up your device-hours, so others come first.")
+    assert "ada" not in sentence
+
+
+def test_waits_are_shown_while_they_are_new() -> None:
+    book = book_of("ada", "bob")
+    first, second = book.open
+    book = replace(book, waits=Waits(NOW, {first.id: WaitInterval(60, 600)}))
+    passed = {seconds: book.standing(first, NOW + timedelta(seconds=seconds)).wait for seconds in (0, 100, 301, -1)}
+    assert passed == {0: WaitInterval(60, 600), 100: WaitInterval(0, 500), 301: None, -1: None}
+    assert book.standing(second, NOW).wait is None
+
+
+@pytest.mark.parametrize(
+    ("book", "new", "sentence"),
+    [
+        (TicketBook(), ticket("a" * (MAX_NAME + 1)), "You cannot join the queue for this choice."),
+        (TicketBook(), ticket(""), "You cannot join the queue for this choice."),
+        (TicketBook(), ticket("ada", "c" * (MAX_NAME + 1)), "You cannot join the queue for this choice."),
+        (TicketBook(), replace(ticket("ada"), groups=("g" * 256,)), "You cannot join the queue for this choice."),
+        (
+            book_of("ada"),
+            ticket("ada", "card"),
+            "You wait in 1 queues already, which is the limit. Leave one of them first.",
+        ),
+        (book_of("ada", "bob", "eve"), ticket("dan"), "The queue is full. Please try again later."),
+    ],
+)
+def test_floods_are_refused(book: TicketBook, new: Ticket, sentence: str) -> None:
+    with pytest.raises(TicketRefused) as error:
+        book.join(new, TicketLimits(of_user=1, in_all=3))
+    assert error.value.sentence == sentence
+
+
+def test_the_most_tickets_fit_into_a_config_map() -> None:
+    tickets = {
+        f"{number:016x}": replace(
+            ticket(f"{number}@students.example.org"), id=f"{number:016x}", number=number, devices=("gpu.example.com",)
+        )
+        for number in range(1, MAX_OPEN + MAX_ENDED + 1)
+    }
+    data = book_data(TicketBook(tickets, MAX_OPEN + MAX_ENDED + 1))
+    assert sum(map(len, data.values())) < MAX_BYTES
+    assert len(read_book(data).tickets) == MAX_OPEN + MAX_ENDED
+
+
+def test_ended_tickets_do_not_pile_up() -> None:
+    book = TicketBook()
+    for number in range(MAX_ENDED + 5):
+        new, book = book.join(ticket(f"user-{number}"))
+        book = book.after(new.id, TicketEvent.LEAVE, NOW)
+    assert (len(book.tickets), book.next_number) == (MAX_ENDED, MAX_ENDED + 6)
+
+
+GOOD = book_data(book_of("ada", "bob"))
+LINE = GOOD["tickets"].strip("[]").split("\n")[0].rstrip(",")
+
+
+@all_of_them(
+    "data",
+    {
+        "no JSON": GOOD | {"tickets": "["},
+        "no list": GOOD | {"tickets": "3"},
+        "no mapping": [1],
+        "deep": GOOD | {"tickets": "[" * 100_000},
+        "one number twice": GOOD | {"tickets": f"[{LINE},{LINE}]"},
+        "a number that is no number": GOOD | {"tickets": GOOD["tickets"].replace('"number":1', '"number":true')},
+        "a state": GOOD | {"tickets": GOOD["tickets"].replace("waiting", "first")},
+        "a time without zone": GOOD | {"tickets": GOOD["tickets"].replace("+00:00", "")},
+        "a user": GOOD | {"tickets": GOOD["tickets"].replace('"ada"', "[]")},
+        "the next number": GOOD | {"next-number": "2"},
+        "a huge number": GOOD | {"next-number": "9" * 4000},
+        "waits": GOOD | {"waits": '{"at":"now","of":{}}'},
+    },
+)
+def test_data_that_cannot_be_read_is_refused(data: object) -> None:
+    with pytest.raises(TicketsCorrupt):
+        read_book(data)
+
+
+def test_data_of_others_is_left_alone() -> None:
+    assert read_book({**GOOD, "other": "kept"}) == book_of("ada", "bob")
+    assert read_book(None) == read_book({}) == TicketBook()
+
+
+@settings(max_examples=example_count(200))
+@given(st.data())
+def test_random_books_keep_order_limits_and_text(data: st.DataObject) -> None:
+    """A user's number never gets smaller while the ticket is open, nothing joins twice, and all can be written."""
+    book, now, limits = TicketBook(), NOW, TicketLimits(of_user=2, in_all=6)
+    for step in range(data.draw(st.integers(1, 25))):
+        user, choice = data.draw(st.sampled_from(USERS)), data.draw(st.sampled_from(CHOICES))
+        before = book
+        if data.draw(st.booleans()):
+            try:
+                new, book = book.join(ticket(user, choice, serial=step), limits)
+            except TicketRefused:
+                assert book is before
+                continue
+            old = before.find(user, choice)
+            is_open = old is not None and old.state.is_open
+            assert (new == old) is is_open
+            assert is_open or new.number == before.next_number
+        elif (found := book.find(user, choice)) is not None:
+            event = data.draw(st.sampled_from(TicketEvent))
+            try:
+                book = book.after(found.id, event, now)
+            except IllegalEvent:
+                assert book is before
+        now += timedelta(seconds=data.draw(st.integers(-3600, 3600)))
+        assert read_book(book_data(book)) == book
+        opened = [(each.user, each.choice) for each in book.open]
+        assert len(opened) == len(set(opened)) <= limits.in_all
+        assert all(sum(user == each for each, _ in opened) <= limits.of_user for user in USERS)
+        assert [each.number for each in book.open] == sorted(each.number for each in book.open)
+        kept = {each.id for each in book.open} & {each.id for each in before.open}
+        assert all(book.tickets[key].number == before.tickets[key].number for key in kept)

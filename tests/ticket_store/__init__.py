@@ -1,0 +1,1 @@
+"""Tests of tickets in the cluster."""

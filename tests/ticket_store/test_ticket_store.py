@@ -1,0 +1,136 @@
+"""Tickets of several hubs in one ConfigMap."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.devcluster.api.json_values import mutable_copy
+from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
+from dra_spawner.devcluster.api.storage.store import Store
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, TicketLimits, TicketRefused
+from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
+from dra_spawner.ticket_store.ticket_store import TicketStore, TicketsUnavailable
+from tests.presence import present
+from tests.ticket_store.queue_api import NAMESPACE, QueueApi
+
+BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Hubs:
+    """Hubs of one cluster, with clocks of their own."""
+
+    def __init__(self) -> None:
+        self.now = BEGIN
+        self.store = Store(lambda: self.now)
+        self.api = QueueApi(self.store)
+
+    def hub(self, name: str = "hub", clock: timedelta = timedelta(0), in_all: int = 2000) -> TicketStore:
+        """A hub that has just started."""
+        return TicketStore(
+            self.api,
+            NAMESPACE,
+            f"{name}/dra-spawner-shapes",
+            limits=TicketLimits(in_all=in_all),
+            turn=asyncio.Lock(),
+            now=lambda: self.now + clock,
+            sleep=lambda _: asyncio.sleep(0),
+            jitter=lambda: 1.0,
+        )
+
+    def set_data(self, data: dict[str, str]) -> None:
+        found = mutable_copy(self.store.get(CONFIGMAPS, NAMESPACE, names.TICKETS_CONFIG_MAP))
+        self.store.update(CONFIGMAPS, {**found, "data": data})
+
+    async def hold(self, user: str, seconds: int = 300) -> None:
+        """What the service does."""
+
+        def held(book: TicketBook) -> tuple[None, TicketBook]:
+            ticket = present(book.find(user, "gpu"))
+            until = self.now + timedelta(seconds=seconds)
+            return None, book.after(ticket.id, TicketEvent.HOLD, self.now, placeholder="p", until=until)
+
+        await self.hub().change(held)
+
+
+async def test_everybody_who_joins_at_once_has_one_place_whatever_the_clocks_say() -> None:
+    hubs = Hubs()
+    stores = [hubs.hub("one"), hubs.hub("two", timedelta(days=365)), hubs.hub("three", timedelta(days=-9))]
+    hubs.api.lost = 3
+    joins = [stores[number % 3].join(f"user-{number % 8}", "gpu", ["maths"]) for number in range(24)]
+    await asyncio.gather(*joins)
+    book = await hubs.hub().book()
+    assert sorted(each.user for each in book.open) == [f"user-{number}" for number in range(8)]
+    assert sorted(each.number for each in book.open) == list(range(1, 9))
+    for number in range(8):
+        (standing,) = await hubs.hub("started-again").standings(f"user-{number}")
+        assert standing.place == [each.user for each in book.open].index(f"user-{number}") + 1 or standing.waiting < 8
+
+
+async def test_a_held_device_is_taken_by_its_user_alone_and_a_place_survives_restarts() -> None:
+    hubs = Hubs()
+    hub = hubs.hub()
+    await hub.join("ada", "gpu")
+    assert (await hub.join("bob", "gpu")).place == 2
+    await hubs.hold("ada")
+    after_restart = hubs.hub()
+    assert [each.is_held for each in await after_restart.standings("ada")] == [True]
+    assert (len(await after_restart.take("ada")), await after_restart.take("bob")) == (1, ())
+    assert present(await after_restart.standing("bob", "gpu")).place == 1
+    assert (await after_restart.standing("bob", "other"), await after_restart.waiting_for("gpu")) == (None, 2)
+    hubs.now += timedelta(minutes=6)
+    assert await after_restart.take("ada") == ()
+
+
+async def test_leaving_and_forgetting_give_the_place_away() -> None:
+    hubs = Hubs()
+    hub = hubs.hub()
+    for user in ("ada", "bob", "eve"):
+        await hub.join(user, "gpu")
+    assert (await hub.leave("ada", "gpu"), await hub.leave("ada", "gpu"), await hub.leave("eve", "no")) == (
+        True,
+        False,
+        False,
+    )
+    assert present(await hub.standing("ada", "gpu")).ticket.state is TicketState.LEFT
+    await hub.forget("bob")
+    assert present(await hub.standing("eve", "gpu")).place == 1
+    assert (await hub.join("ada", "gpu")).place == 2
+
+
+async def test_a_page_that_is_loaded_again_and_again_costs_no_requests_and_changes_nothing() -> None:
+    hubs = Hubs()
+    hub = hubs.hub()
+    await hub.join("ada", "gpu")
+    hubs.api.requests.clear()
+    await asyncio.gather(*(hub.standings("ada") for _ in range(50)))
+    assert hubs.api.requests == []
+    await hub.join("ada", "gpu")
+    assert hubs.api.requests == ["get"]
+
+
+async def test_a_queue_that_cannot_be_read_is_not_known_and_stays_as_it_is() -> None:
+    hubs = Hubs()
+    await hubs.hub().join("ada", "gpu")
+    damaged = {"tickets": "[{", "next-number": "9"}
+    hubs.set_data(damaged)
+    for hub in (hubs.hub(),):
+        with pytest.raises(TicketsUnavailable):
+            await hub.join("bob", "gpu")
+        with pytest.raises(TicketsUnavailable):
+            await hub.standings("bob")
+    assert hubs.store.get(CONFIGMAPS, NAMESPACE, names.TICKETS_CONFIG_MAP)["data"] == damaged
+    hubs.api.is_away = True
+    with pytest.raises(TicketsUnavailable):
+        await hubs.hub().join("bob", "gpu")
+
+
+async def test_a_flood_of_users_is_refused_and_the_first_keep_their_places() -> None:
+    hubs = Hubs()
+    hub = hubs.hub(in_all=5)
+    results = await asyncio.gather(*(hub.join(f"user-{n}", "gpu") for n in range(20)), return_exceptions=True)
+    assert sum(isinstance(each, TicketRefused) for each in results) == 15
+    assert len((await hubs.hub().book()).open) == 5
