@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC
+from typing import TYPE_CHECKING
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesError, resource_path
@@ -24,10 +25,15 @@ from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.progress.start_progress import StartProgress
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
+if TYPE_CHECKING:
+    from dra_spawner.spawner.progress.session_time import SessionTime
+
 __all__ = ["HomePage"]
 
 #: Age in seconds of what the home page says about devices.
 _DEVICE_NOTE_SECONDS = 10.0
+#: Seconds of a server's lifetime after which they are stored.
+_STORED_EACH_SECONDS = 60.0
 _HUB_RESTARTED = "The hub was restarted while your server was starting. Please start it again."
 
 
@@ -45,7 +51,8 @@ class HomePage:
         self._spawner = server.spawner
         self.record = ServerRecord()
         self._last_start: StartProgress | None = None
-        self._is_stopping_idle = False
+        self._is_stopping = False
+        self._stored_at = 0.0
 
     # The start
 
@@ -64,9 +71,22 @@ class HomePage:
         """
         timeout = self._spawner.devices_idle_timeout
         own = timeout != self._server.configured["devices_idle_timeout"]
-        self.record = ServerRecord(progress.messages.place, idle_timeout=timeout if own else None)
+        self.record = ServerRecord(
+            progress.messages.place, idle_timeout=timeout if own else None, session=self._new_session()
+        )
         if told is not None and not self.record.place:
             this_hub().begin(self._record_place(progress, told), "record of devices")
+
+    def _new_session(self) -> SessionTime | None:
+        """The lifetime of a server that has started just now; None without a limit."""
+        spawner = self._spawner
+        self._stored_at = 0.0
+        if not spawner.devices_lifetime:
+            return None
+        from dra_spawner.spawner.progress.session_time import SessionTime  # few hubs have a limit
+
+        now = asyncio.get_running_loop().time()
+        return SessionTime(spawner.devices_lifetime, spawner.devices_lifetime_notice, seen_at=now)
 
     async def _record_place(self, progress: StartProgress, told: asyncio.Task[None]) -> None:
         await told
@@ -88,7 +108,7 @@ class HomePage:
 
     def forget_server(self) -> None:
         """Forget the server, but not why its last start failed."""
-        self.record = replace(self.record, place="", idle_timeout=None)
+        self.record = replace(self.record, place="", idle_timeout=None, session=None)
 
     # The server
 
@@ -116,29 +136,59 @@ class HomePage:
         own = self.record.idle_timeout
         return int(self._server.configured["devices_idle_timeout"] if own is None else own)
 
-    async def stop_if_idle(self) -> int | None:
-        """Stop a running server with devices that nobody uses; return its exit code, None if it runs on."""
-        limit, spawner = self.idle_timeout(), self._spawner
+    def session(self) -> SessionTime | None:
+        """The lifetime of the running server, counted until now; None without a limit, and without devices."""
         # A pod that the hub does not see counts as one without devices.
-        if not limit or not spawner.ready or self._is_stopping_idle or not has_devices(self._server.pod() or {}):
+        if self.record.session is None or not has_devices(self._server.pod() or {}):
             return None
-        orm_spawner = spawner.orm_spawner
-        seconds = idle_seconds(orm_spawner.last_activity, orm_spawner.started, utc_now().replace(tzinfo=None))
+        session = self.record.session.at(asyncio.get_running_loop().time())
+        self.record = replace(self.record, session=session)
+        return session
+
+    async def stop_if_due(self) -> int | None:
+        """Stop a running server with devices that nobody uses, or whose time is over.
+
+        Returns
+        -------
+        int or None
+            Its exit code, by which JupyterHub learns of its end; None if it runs on.
+        """
+        if not self._spawner.ready or self._is_stopping or not has_devices(self._server.pod() or {}):
+            return None
+        sentence = self._end_by_limit()
+        if not sentence:
+            return None
+        self._is_stopping = True
+        try:
+            await self._spawner.stop()
+        except Exception:  # the next poll tries again
+            self._server.log.exception("A server with devices could not be stopped: pod=%s", self._spawner.pod_name)
+            return None
+        finally:
+            self._is_stopping = False
+        self.record = ServerRecord.of_end(sentence)
+        return 0
+
+    def _end_by_limit(self) -> str:
+        """Why the running server is to be stopped now; empty if it is not."""
+        spawner, session = self._spawner, self.session()
+        if session is not None:
+            if session.is_over:
+                self._server.log.info("A server with devices is stopped, as its time is over: pod=%s", spawner.pod_name)
+                return session.end_sentence
+            if session.ran - self._stored_at >= _STORED_EACH_SECONDS:
+                self._stored_at = session.ran
+                spawner.orm_spawner.state = spawner.get_state()  # saved with JupyterHub's next commit
+        limit, known = self.idle_timeout(), spawner.orm_spawner
+        if not limit:
+            return ""
+        seconds = idle_seconds(known.last_activity, known.started, utc_now().replace(tzinfo=None))
         if seconds < limit:
-            return None
+            return ""
         self._server.log.info(
             "A server with devices is stopped, as it is idle: pod=%s seconds=%d", spawner.pod_name, seconds
         )
-        self._is_stopping_idle = True
-        try:
-            await spawner.stop()
-        except Exception:  # the next poll tries again
-            self._server.log.exception("An idle server could not be stopped: pod=%s", spawner.pod_name)
-            return None
-        finally:
-            self._is_stopping_idle = False
-        self.record = ServerRecord.of_end(idle_sentence(limit))
-        return 0
+        return idle_sentence(limit)
 
     async def record_end(self, *, is_stopped: bool) -> None:
         """Remember why Kubernetes ended a server that ran.

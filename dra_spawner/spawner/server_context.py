@@ -19,7 +19,14 @@ from dra_spawner.spawner.settings import SpawnerSettings, applied_later
 __all__ = ["ServerContext", "parts_of"]
 
 #: Traits that a profile may change for one start only; the overrides of a profile are merged into dicts in place.
-_OF_ONE_START: Final = ("device_claims", "intel_gas", "vlans", "devices_idle_timeout")
+_OF_ONE_START: Final = (
+    "device_claims",
+    "intel_gas",
+    "vlans",
+    "devices_idle_timeout",
+    "devices_lifetime",
+    "devices_lifetime_notice",
+)
 
 
 def parts_of(spawner: object) -> Any:

@@ -11,6 +11,7 @@ from traitlets import Bool, Bunch, Dict, Enum, Float, Integer, List, TraitError,
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.scheduler_rules import GATES
+from dra_spawner.spawner.progress.durations import LONGEST_LIFETIME, SHORTEST_LIFETIME, SHORTEST_NOTICE
 from dra_spawner.spawner.progress.idle_servers import SHORTEST_SECONDS
 
 __all__ = ["SpawnerSettings", "applied_later"]
@@ -74,6 +75,29 @@ class SpawnerSettings(KubeSpawner):
         servers: since the last activity that JupyterHub knows. The shorter one of the limits counts. JupyterHub learns
         of activity every few minutes, so at least {SHORTEST_SECONDS} seconds are allowed. The hub looks at each
         ``poll_interval``.
+        """,
+    )
+
+    devices_lifetime = Integer(
+        0,
+        min=0,
+        config=True,
+        help=f"""
+        Seconds after which a server with devices is stopped, used or not; 0: servers run as long as their users like. A
+        profile's ``kubespawner_override`` may set another value. At least {SHORTEST_LIFETIME} seconds are allowed.
+
+        Form, home page and the panel *My devices* say from the beginning when a server ends. The time holds that the
+        setting had at the server's start. Time for which the hub was away is not counted.
+        """,
+    )
+
+    devices_lifetime_notice = Integer(
+        900,
+        min=SHORTEST_NOTICE,
+        config=True,
+        help="""
+        Seconds before the end of ``devices_lifetime`` in which home page and panel warn the user. A profile's
+        ``kubespawner_override`` may set another value.
         """,
     )
 
@@ -313,6 +337,16 @@ class SpawnerSettings(KubeSpawner):
             raise TraitError(
                 f"devices_idle_timeout: found {seconds}; allowed: 0, or at least {SHORTEST_SECONDS} seconds, as "
                 "JupyterHub learns of activity every few minutes"
+            )
+        return seconds
+
+    @validate("devices_lifetime")
+    def _dra_lifetime(self, proposal: Bunch) -> int:
+        seconds: int = proposal["value"]
+        if seconds and not SHORTEST_LIFETIME <= seconds <= LONGEST_LIFETIME:
+            raise TraitError(
+                f"devices_lifetime: found {seconds}; allowed: 0, or from {SHORTEST_LIFETIME} to {LONGEST_LIFETIME} "
+                "seconds (366 days)"
             )
         return seconds
 

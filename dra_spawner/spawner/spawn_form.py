@@ -16,6 +16,7 @@ from tornado.httputil import url_concat
 
 from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.profiles import UnreadName, form_fields_problem, free_text_problems, user_options_problem
+from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.profile_names import profile_name_problems
@@ -26,6 +27,7 @@ from dra_spawner.spawner.availability.form_choices import FormChoices, form_choi
 from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form
 from dra_spawner.spawner.hub_addresses import AVAILABILITY, serve_availability
 from dra_spawner.spawner.placement.service import is_configured
+from dra_spawner.spawner.progress.durations import duration_text
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, wrong_profile_sentence
 
@@ -170,9 +172,11 @@ class SpawnForm:
                 return [share.sentence for share in share_enforcements(claim, facts).values()]
 
             texts = FormTexts(
-                self._spawner.form_shows_amounts, sentences if self._spawner.form_shows_enforcement else None
+                self._spawner.form_shows_amounts,
+                sentences if self._spawner.form_shows_enforcement else None,
+                _lifetime_of,
             )
-        settings = {"device_claims": self._server.configured["device_claims"]}
+        settings = {name: self._server.configured[name] for name in ("device_claims", "devices_lifetime")}
         profile_list = with_common_options(profile_list, self._spawner.common_profile_options)
         return form_profiles(profile_list, catalog, settings, picked=self._spawner.user_options, texts=texts)
 
@@ -248,3 +252,12 @@ class SpawnForm:
         for found in problems:
             self._server.log.error("Profile refused: %s", found)
             raise OptionsRefused(wrong_profile_sentence(str(found)), RefusalReason.PROFILE)
+
+
+def _lifetime_of(choice: Choice) -> str:
+    """How long a server of a choice may run; empty without a limit, and without devices."""
+    seconds, plan = choice.settings.get("devices_lifetime"), choice.plan
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
+        return ""
+    has_devices = plan.claims or plan.extended_resources.containers or choice.settings.get("intel_gas")
+    return duration_text(seconds) if has_devices else ""

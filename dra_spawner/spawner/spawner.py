@@ -157,8 +157,8 @@ class DRASpawner(SpawnerSettings):
         """Return None while the server runs, else its exit code; remember why Kubernetes ended a server that ran.
 
         A failed start counts as running until `stop` was called. JupyterHub calls `stop` only for servers that run; a
-        hub's own class may remove there what it has made in its ``start``. A server that nobody uses is stopped here,
-        as JupyterHub notices servers that have ended.
+        hub's own class may remove there what it has made in its ``start``. A server that nobody uses, or whose
+        time is over, is stopped here, as JupyterHub notices servers that have ended.
         """
         start, home = self._dra.start, self._dra.home
         if start.stop_is_due:
@@ -166,7 +166,7 @@ class DRASpawner(SpawnerSettings):
         stops = start.stops
         status: int | None = await super().poll()
         if status is None:
-            return await home.stop_if_idle()
+            return await home.stop_if_due()
         await home.record_end(is_stopped=stops != start.stops)
         return status
 

@@ -12,6 +12,8 @@ __all__ = ["InvalidAnswer", "NetworkInterface", "Share", "ShownDevice", "ShownDe
 _VERSION: Final = 1
 _LONGEST_TEXT: Final = 300
 _MAX_ITEMS: Final = 256
+#: A year and a day: longer times make no sense.
+_LONGEST_SECONDS: Final = 366 * 86_400
 
 _UNKNOWN: Final = "unknown"
 #: States of a device's health that are no news.
@@ -120,6 +122,10 @@ class ShownDevices:
         Whether the devices were ready before the server started; None if that is not known.
     place
         Devices and node in a few words.
+    ends_in_seconds
+        Seconds after which the hub stops this server, used or not; None without such a limit.
+    ends_soon
+        Whether the user must be warned of it.
     """
 
     devices: tuple[ShownDevice, ...] = ()
@@ -128,6 +134,17 @@ class ShownDevices:
     node: str = ""
     warm: bool | None = None
     place: str = ""
+    ends_in_seconds: int | None = None
+    ends_soon: bool = False
+
+    @property
+    def end_text(self) -> str:
+        """When the server ends, in words; empty without a limit."""
+        if self.ends_in_seconds is None:
+            return ""
+        minutes = self.ends_in_seconds // 60
+        left = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+        return f"This server ends in {left}.{' Save your work.' if self.ends_soon else ''}"
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
@@ -163,7 +180,15 @@ def read_answer(answer: object) -> ShownDevices:
         node=text(answer.get("node")),
         warm=warm if isinstance(warm, bool) else None,
         place=text(answer.get("place")),
+        ends_in_seconds=_seconds(answer.get("ends_in_seconds")),
+        ends_soon=answer.get("ends_soon") is True,
     )
+
+
+def _seconds(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _LONGEST_SECONDS else None
 
 
 def _device(found: Mapping[str, Any]) -> ShownDevice:

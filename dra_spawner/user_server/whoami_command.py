@@ -42,6 +42,8 @@ def lines(found: ShownDevices, environment: Mapping[str, str]) -> Iterator[str]:
     node = f" on {found.node}" if found.node else ""
     warm = ", prepared before it started" if found.warm else ""
     yield f"{name}{owner}{node}{warm}"
+    if found.end_text:
+        yield f"  {found.end_text}"
     if not found.known:
         yield "  devices not known"
     elif not found.devices:

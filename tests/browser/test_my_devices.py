@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -29,12 +30,14 @@ c.DRASpawner.args = {args!r}
 c.DRASpawner.default_url = "/lab"
 c.DRASpawner.start_timeout = 120
 c.DRASpawner.http_timeout = 180
+c.DRASpawner.devices_lifetime = 7200
 c.DRASpawner.environment = {environment!r}
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 c.DRASpawner.profile_list = [{{"display_name": "share", "slug": "share", "kubespawner_override": {{"device_claims": {{
     "gpu": {{"device_class": "gpu-share.example.com", "capacity": {{"memory": "15Gi"}}}}}}}}}}]
 """
 HOSTILE = "<b class=hostile>40</b>"
+ENDS_SOON = re.compile(r"^Your server ends at .*, in 9 min\. Save your work\.$")
 MARK = [{"key": "example.com/xid", "value": "48", "effect": "NoSchedule"}]
 
 
@@ -77,6 +80,12 @@ async def serious_findings(page) -> list[tuple[str, list[str]]]:
     ]
 
 
+async def ends_soon(route) -> None:
+    """The server's answer ten minutes before the end of its time."""
+    answer = await route.fetch()
+    await route.fulfill(response=answer, json={**await answer.json(), "ends_in_seconds": 599, "ends_soon": True})
+
+
 async def refreshed_until(page, text) -> None:
     """Let time pass for the panel, until it shows a text."""
 
@@ -109,7 +118,13 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         assert shown.index("gpu-0 (Example 40)") < shown.index("15 GiB") < shown.index("On node-a.")
         assert "gpu-share.example.com" not in shown
         await page.get_by_role("button", name="No", exact=True).click()  # news of Jupyter
+        await panel.get_by_text(re.compile(r"^Your server ends at .*, in 1 h 5\d min\.$")).wait_for()
         await picture(page, "my-devices")
+        await page.route("**/dra-spawner/devices*", ends_soon)
+        await refreshed_until(page, panel.get_by_text(ENDS_SOON))
+        await page.get_by_role("alert").get_by_text("Save your work.").hover()
+        await picture(page, "my-devices-end")
+        await page.unroute_all()
 
         slices = resource_path("resource.k8s.io/v1", "resourceslices")
         (found,) = (await cluster.admin.list(slices))["items"]

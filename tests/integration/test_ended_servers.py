@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -122,6 +123,29 @@ async def test_an_idle_server_with_devices_is_stopped(ended_hub):
             )
         await ended_hub.stop(user)
         await ended_hub.nothing_is_left()
+
+
+async def test_a_server_whose_time_is_over_is_stopped_and_no_jump_of_the_clock_ends_it(ended_hub):
+    await ended_hub.cluster.publish(*ready_node())
+    ended_hub.side.spawner_config.devices_lifetime = 3600
+    ended_hub.side.spawner_config.device_claims = WHOLE
+    assert await ended_hub.spawn("ada") is None
+    spawner = ended_hub.user("ada").spawner
+    home = parts_of(spawner).home
+    spawner.orm_spawner.started = utcnow(with_tz=False) - timedelta(days=9)  # the clock was set to another day
+    assert await spawner.poll() is None
+    assert 3500 < home.session().seconds_left <= 3600
+    session = home.session()
+    home.record = replace(home.record, session=replace(session, seen_at=session.seen_at - 3000))
+    assert await spawner.poll() is None, "it is warned of, not stopped"
+    assert home.session().ends_soon
+    assert spawner.orm_spawner.state["dra_spawner"]["session"]["ran"] >= 3000, "it is stored for the next hub"
+    home.record = replace(home.record, session=replace(session, ran=3600.0))
+    statuses = await asyncio.gather(spawner.poll(), spawner.poll())
+    assert statuses.count(0) == 1, statuses
+    assert home.record.failure == "It ran for 60 min, the longest time of its choice. You may start it again."
+    await ended_hub.stop("ada")
+    await ended_hub.nothing_is_left()
 
 
 async def test_a_server_that_somebody_stops_has_no_reason(ended_hub):

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from dra_spawner.user_server.hub_question import NotKnown, ask_hub
+from dra_spawner.user_server.shown_devices import read_answer
 from tests.polling import PATIENCE_SECONDS
 from tests.ports import free_port
 from tests.user_server.hub_stand_in import ANSWER, hub_that, json_answer
@@ -52,6 +53,10 @@ def test_nonsense_in_an_answer_is_left_out():
     ]
     with hub_that(json_answer({**ANSWER, "devices": devices, "node": "a\nb", "warm": "yes"})) as environment:
         found = ask_hub(environment, PATIENCE_SECONDS)
+    numbers: list[object] = ["soon", -1, 1.5, True, float("inf"), 10**30, None, []]
+    for wrong in numbers:
+        read = read_answer({**ANSWER, "ends_in_seconds": wrong, "ends_soon": "yes"})
+        assert (read.ends_in_seconds, read.ends_soon) == (None, False), wrong
     (device,) = found.devices
     assert (device.name, device.share, device.health, found.node, found.warm) == ("", (), "unknown", "a b", None)
 

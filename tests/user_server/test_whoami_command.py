@@ -75,3 +75,9 @@ def test_unknown_devices_are_reported():
 def test_a_server_without_devices():
     environment = {"JUPYTERHUB_USER": "ada", "JUPYTERHUB_SERVER_NAME": "two"}
     assert list(lines(ShownDevices(), environment)) == ["Server two of ada", "  no devices"]
+
+
+def test_a_server_that_ends():
+    later, soon = ShownDevices(ends_in_seconds=7500), ShownDevices(ends_in_seconds=599, ends_soon=True)
+    assert list(lines(later, {}))[1] == "  This server ends in 2 h 5 min."
+    assert list(lines(soon, {}))[1] == "  This server ends in 9 min. Save your work."

@@ -33,10 +33,13 @@ class FormTexts:
         Whether to say what is really reserved where that differs from what is asked for.
     enforcements
         Gives the sentences about shares; ``None`` for none.
+    lifetime
+        Gives how long a server of a choice may run, in words; empty for as long as its user likes. ``None``: no texts.
     """
 
     amounts: bool = True
     enforcements: Enforcements | None = None
+    lifetime: Callable[[Choice], str] | None = None
 
 
 def with_texts(
@@ -65,6 +68,7 @@ class _Texts:
     amounts: dict[_Picks, dict[_Place, str]] = field(default_factory=dict)
     """Empty text where just so much is reserved as is asked for."""
     sentences: dict[_Picks, list[str]] = field(default_factory=dict)
+    lifetimes: dict[_Picks, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -76,6 +80,8 @@ class _Texts:
                 picks = tuple(listed.picks.items())
                 if texts.amounts:
                     found.amounts[picks] = dict(_amounts(listed.choice, catalog))
+                if texts.lifetime is not None:
+                    found.lifetimes[picks] = texts.lifetime(listed.choice)
                 if texts.enforcements is not None:
                     every = (sentence for claim in listed.choice.claims for sentence in texts.enforcements(claim))
                     found.sentences[picks] = list(dict.fromkeys(every))
@@ -93,7 +99,7 @@ class _Texts:
         if isinstance(options, Mapping):
             changed["profile_options"] = {name: self._option(name, option, chosen) for name, option in options.items()}
         own = [text for place, text in self.amounts.get((), {}).items() if text and place not in chosen]
-        _add(changed, [*([f"{_reserved(own)}."] if own else []), *self._every_sentence()])
+        _add(changed, [*([f"{_reserved(own)}."] if own else []), *self._every_sentence(), *self._end_sentence()])
         return changed
 
     def _option(self, name: str, option: Any, chosen: set[_Place]) -> Any:
@@ -116,9 +122,14 @@ class _Texts:
             for place, text in self.amounts.get(picks, {}).items()
             if text and (_says(choice, place) or (place not in chosen and text != of_default.get(place)))
         ]
-        if decided:
+        more = [_reserved(decided)] if decided else []
+        usual = self.lifetimes.get((), "")
+        end = self.lifetimes.get(picks, usual)
+        if end != usual:
+            more.append(f"ends after {end}" if end else "without end")
+        if more:
             name = choice.get("display_name") or html.escape(slug)
-            changed["display_name"] = f"{name} ({html.escape(_reserved(decided))})"
+            changed["display_name"] = f"{name} ({html.escape(', '.join(more))})"
         sentences = self.sentences.get(picks, [])
         if len(self._every_sentence()) > 1 and TRAIT in override_of(choice):
             _add(changed, sentences)
@@ -126,6 +137,11 @@ class _Texts:
 
     def _every_sentence(self) -> list[str]:
         return list(dict.fromkeys(sentence for sentences in self.sentences.values() for sentence in sentences))
+
+    def _end_sentence(self) -> list[str]:
+        end = self.lifetimes.get((), "")
+        differs = any(each != end for each in self.lifetimes.values())
+        return [f"A server {'usually ' if differs else ''}ends after {end}, used or not."] if end else []
 
     def _overrides(self) -> Iterator[Any]:
         options = self.profile.get("profile_options")

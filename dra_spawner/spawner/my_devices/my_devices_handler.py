@@ -18,6 +18,7 @@ from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.my_devices.my_devices_reader import read_own_devices
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+from dra_spawner.spawner.progress.session_time import SessionTime
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
 __all__ = ["DevicesHandler"]
@@ -36,10 +37,16 @@ _NO_SERVER: Final = (
 _NOT_KNOWN: Final = "The devices of this server are not known at present."
 
 
+class _Home(Protocol):
+    def session(self) -> SessionTime | None:
+        """The lifetime of the running server; None without a limit."""
+
+
 class _Parts(Protocol):
     """As far as this module looks at the parts of a spawner."""
 
     server: ServerContext
+    home: _Home
     own_devices: Reading[OwnDevices] | None
 
 
@@ -67,7 +74,8 @@ class DevicesHandler(QuietHandler, APIHandler):
             found = None
         if found is None:
             raise HTTPError(503, _NOT_KNOWN)
-        self.finish(found.as_json())
+        session = parts.home.session()
+        self.finish({**found.as_json(), **(session.as_json() if session is not None else {})})
 
     def _parts(self) -> _Parts:
         """The parts of the spawner of the token's server.

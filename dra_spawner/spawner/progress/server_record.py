@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from dra_spawner.spawner.progress.session_time import SessionTime
 
 __all__ = ["ServerRecord"]
 
@@ -29,6 +32,8 @@ class ServerRecord:
         Whether the server ran and was ended, by nobody who stopped it.
     idle_timeout
         Seconds without activity after which the server is stopped, where its profile says so; else None.
+    session
+        How long the server may run; None without a limit.
     """
 
     place: str = ""
@@ -36,6 +41,7 @@ class ServerRecord:
     failed_at: datetime | None = None
     was_ended: bool = False
     idle_timeout: int | None = None
+    session: SessionTime | None = None
 
     @classmethod
     def of_failure(cls, sentence: str) -> ServerRecord:
@@ -60,7 +66,8 @@ class ServerRecord:
             moment = None
         idle = found.get("idle_timeout")
         idle = idle if isinstance(idle, int) and not isinstance(idle, bool) else None
-        return cls(_text(place), _text(failure), moment, found.get("was_ended") is True, idle)
+        session = _session(found["session"]) if "session" in found else None
+        return cls(_text(place), _text(failure), moment, found.get("was_ended") is True, idle, session)
 
     def state(self) -> dict[str, Any]:
         """The record's part of a server's state; empty if there is nothing to remember."""
@@ -69,7 +76,16 @@ class ServerRecord:
         failed_at = self.failed_at.isoformat() if self.failed_at is not None else None
         ended = {"was_ended": True} if self.was_ended else {}
         idle = {"idle_timeout": self.idle_timeout} if self.idle_timeout is not None else {}
-        return {_KEY: {"place": self.place, "failure": self.failure, "failed_at": failed_at, **ended, **idle}}
+        session = {"session": self.session.state()} if self.session is not None else {}
+        texts = {"place": self.place, "failure": self.failure, "failed_at": failed_at}
+        return {_KEY: {**texts, **ended, **idle, **session}}
+
+
+def _session(value: object) -> SessionTime | None:
+    # Imported here, as few hubs have a limit.
+    from dra_spawner.spawner.progress.session_time import SessionTime
+
+    return SessionTime.of_state(value)
 
 
 def _text(value: object) -> str:

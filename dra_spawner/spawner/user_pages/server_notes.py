@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner.spawner.progress.server_record import ServerRecord
@@ -34,6 +34,10 @@ class ServerNote:
         Whether the server ran before.
     runs
         Whether the server still runs, in spite of the failure.
+    is_sentence
+        Whether the text is a sentence about the running server, not its devices.
+    is_urgent
+        Whether the user must do something.
     """
 
     server: str
@@ -42,6 +46,8 @@ class ServerNote:
     failed_at: str = ""
     was_ended: bool = False
     runs: bool = False
+    is_sentence: bool = False
+    is_urgent: bool = False
 
     @property
     def headline(self) -> str:
@@ -78,9 +84,13 @@ def _notes_of(server: Any) -> Iterator[ServerNote]:
         if page is not None and getattr(server, "ready", False) and (trouble := page.trouble):
             yield ServerNote(name, trouble, is_failure=True, runs=True)
         if page is not None and getattr(server, "ready", False) and (note := page.device_note()):
-            yield ServerNote(name, note)
+            yield ServerNote(name, note, is_sentence=True)
         if record.place and getattr(server, "ready", False):
             yield ServerNote(name, record.place)
+        session = page.session() if page is not None and record.session and getattr(server, "ready", False) else None
+        if session is not None:
+            sentence = session.sentence(datetime.now(UTC))
+            yield ServerNote(name, sentence, is_sentence=True, is_urgent=session.ends_soon)
     elif failure := record.failure or _failure_of(server):
         at = record.failed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if record.failed_at else ""
         yield ServerNote(name, failure, is_failure=True, failed_at=at, was_ended=record.was_ended)

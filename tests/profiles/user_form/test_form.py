@@ -316,6 +316,31 @@ def shown_by(made, catalog, **texts):
     return shown
 
 
+def test_how_long_a_server_may_run(catalog):
+    def lifetime(choice):
+        seconds = choice.settings.get("devices_lifetime", 0)
+        return f"{seconds // 3600} h" if seconds else ""
+
+    def limited(name, seconds):
+        return {"display_name": name, "kubespawner_override": {"devices_lifetime": seconds}}
+
+    made = profile(**option({"all": choice({}, "All"), "half": choice({}, "Half")}))
+    assert shown_by(made, catalog, lifetime=lifetime) == made
+    made["kubespawner_override"]["devices_lifetime"] = 8 * 3600
+    shown = shown_by(made, catalog, lifetime=lifetime)
+    assert shown["description"] == "A server ends after 8 h, used or not."
+    assert shown["profile_options"] == made["profile_options"], "it is said once"
+    choices = {
+        "all": limited("<b>All</b>", 2 * 3600),
+        "day": choice({}, "Day", default=True),
+        "free": limited("Any", 0),
+    }
+    shown = shown_by({**made, **option(choices)}, catalog, lifetime=lifetime)
+    assert shown["description"] == "A server usually ends after 8 h, used or not."
+    names = [each["display_name"] for each in shown["profile_options"]["memory"]["choices"].values()]
+    assert names == ["<b>All</b> (ends after 2 h)", "Day", "Any (without end)"]
+
+
 def test_amounts_of_a_profile_and_of_its_choices(catalog):
     twelve = {"gpu": {"device_class": SHARE, "capacity": {"memory": "12Gi"}}}
     assert shown_by(profile(twelve), catalog)["description"] == "15 GiB will be reserved."

@@ -3,6 +3,7 @@
 import json
 
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.progress.session_time import SessionTime
 from tests.all_of_them import all_of_them
 
 
@@ -13,6 +14,7 @@ from tests.all_of_them import all_of_them
         "place": ServerRecord(place="gpu-3 on node-2"),
         "idle time alone": ServerRecord(idle_timeout=0),
         "idle time": ServerRecord("gpu-3 on node-2", idle_timeout=600),
+        "lifetime": ServerRecord("gpu-3 on node-2", session=SessionTime(3600, 900, 60.0)),
         "failure": ServerRecord.of_failure("All devices are in use."),
     },
 )

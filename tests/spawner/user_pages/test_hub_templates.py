@@ -10,6 +10,7 @@ from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, Pref
 from jupyterhub._data import DATA_FILES_PATH
 
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.progress.session_time import SessionTime
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
 from tests.all_of_them import all_of_them
 
@@ -33,10 +34,10 @@ def user_with(*servers):
 
 def server(name="", record=None, *, active=False, ready=False):
     record = record or ServerRecord()
-    parts = (
-        None if record is None else SimpleNamespace(home=SimpleNamespace(record=record, trouble="", device_note=str))
+    page = SimpleNamespace(record=record, trouble="", device_note=str, session=lambda: record.session)
+    return SimpleNamespace(
+        name=name, display_name=name, _dra=SimpleNamespace(home=page), active=active, ready=ready, state={}
     )
-    return SimpleNamespace(name=name, display_name=name, _dra=parts, active=active, ready=ready, state={})
 
 
 def home(environment, *servers):
@@ -86,6 +87,8 @@ def test_the_home_page_shows_devices_and_failures():
     )
     assert "Your server has <strong>15 GiB of gpu-3 on node-2, already prepared</strong>." in text
     assert "<strong>Server second did not start</strong>" in text
+    ending = server(record=ServerRecord(session=SessionTime(7200, 900, 7000.0)), active=True, ready=True)
+    assert "<strong>Your server</strong>: It ends at " in home(hub_environment(), ending)
     assert "All devices are in use." in text
 
 

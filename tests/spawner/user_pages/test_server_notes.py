@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.progress.session_time import SessionTime
 from dra_spawner.spawner.user_pages.server_notes import ServerNote, server_notes
 
 
@@ -11,7 +12,8 @@ def user(*servers):
 
 
 def parts(record: ServerRecord, trouble: str = "", note="") -> SimpleNamespace:
-    return SimpleNamespace(home=SimpleNamespace(record=record, trouble=trouble, device_note=lambda: note))
+    home = SimpleNamespace(record=record, trouble=trouble, device_note=lambda: note, session=lambda: record.session)
+    return SimpleNamespace(home=home)
 
 
 def test_a_server_that_is_known_from_the_database_alone():
@@ -48,3 +50,11 @@ def test_a_running_server_that_may_not_answer_keeps_its_devices():
     assert server_notes(user(SimpleNamespace(name="", _dra=parts(record), **running))) == [place]
     closed = SimpleNamespace(name="", _dra=parts(record, note="It is taken out of use."), **running)
     assert [each.text for each in server_notes(user(closed))] == ["It is taken out of use.", place.text]
+
+
+def test_the_end_of_a_running_server_is_said_from_the_beginning():
+    for ran, is_urgent in ((0.0, False), (6600.0, True)):
+        record = ServerRecord(session=SessionTime(7200, 900, ran))
+        (found,) = server_notes(user(SimpleNamespace(name="", _dra=parts(record), active=True, ready=True)))
+        assert found.text.startswith("It ends at ")
+        assert (found.is_sentence, found.is_urgent, found.is_failure) == (True, is_urgent, False)

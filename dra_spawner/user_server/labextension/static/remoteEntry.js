@@ -21,6 +21,7 @@
     .dra-devices p { margin: 0 0 8px; overflow-wrap: anywhere; }
     .dra-devices .dra-device { border: 1px solid var(--jp-border-color1); border-radius: 4px; margin: 12px 0; padding: 8px; }
     .dra-devices .dra-faulty { border: 2px solid var(--jp-warn-color0); }
+    .dra-devices .dra-end { border: 2px solid var(--jp-warn-color0); border-radius: 4px; padding: 8px; }
     .dra-devices dl { display: grid; gap: 4px 8px; grid-template-columns: max-content 1fr; margin: 0; }
     .dra-devices dt { color: var(--jp-ui-font-color2); }
     .dra-devices dd { margin: 0; overflow-wrap: anywhere; }
@@ -74,9 +75,27 @@
     return card;
   }
 
+  /** When the server ends, by the clock of this browser; empty without a limit. */
+  function endText(answer, isForMessage) {
+    if (!answer.endsAt) {
+      return "";
+    }
+    const time = { hour: "2-digit", minute: "2-digit" };
+    const isToday = answer.endsAt.toDateString() === new Date().toDateString();
+    const when = answer.endsAt.toLocaleString([], isToday ? time : { dateStyle: "medium", timeStyle: "short" });
+    const minutes = Math.max(Math.floor((answer.endsAt - new Date()) / 60000), 0);
+    const left = minutes >= 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes} min`;
+    // A message stays as it is, while time goes on.
+    return `Your server ends at ${when}${isForMessage ? "" : `, in ${left}`}.${answer.ends_soon ? " Save your work." : ""}`;
+  }
+
   /** The panel's content: the devices that were known last, and what is not known now. */
   function show(node, answer, devices) {
     const parts = [element("h2", "My devices"), ...devices.map(deviceElement)];
+    const end = endText(answer);
+    if (end) {
+      parts.splice(answer.ends_soon ? 1 : parts.length, 0, element("p", end, answer.ends_soon ? "dra-end" : ""));
+    }
     const where = answer.node ? `On ${answer.node}` : "";
     const warm = answer.warm ? "prepared before your server started" : "";
     const line = [where, warm].filter(Boolean).join(", ");
@@ -138,6 +157,7 @@
     app.shell.add(panel, "right", { rank: 900, type: "My devices" });
 
     const warned = new Set();
+    let isEndSaid = false;
     let known = { known: false, devices: [] };
 
     function take(answer) {
@@ -147,9 +167,17 @@
         show(panel.node, { ...known, known: false, sentence }, known.devices);
         return;
       }
-      known = { ...answer, at: new Date() };
+      const endsAt = Number.isFinite(answer.ends_in_seconds) ? new Date(Date.now() + answer.ends_in_seconds * 1000) : null;
+      known = { ...answer, at: new Date(), endsAt };
       show(panel.node, known, known.devices);
       openOnce();
+      if (!known.ends_soon) {
+        isEndSaid = false;
+      } else if (!isEndSaid) {
+        isEndSaid = true;
+        const message = endText(known, true);
+        void app.commands.execute("apputils:notify", { message, type: "warning", options: { autoClose: false } });
+      }
       for (const device of known.devices) {
         const key = [device.driver, device.pool, device.name, device.request].join("/");
         if (!device.faulty) {
