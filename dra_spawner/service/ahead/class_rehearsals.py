@@ -17,7 +17,7 @@ from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal, expected_by_occurrence
 from dra_spawner.service.ahead.added_entries import AddedEntries
-from dra_spawner.service.ahead.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
+from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 
 __all__ = ["ClassRehearsals"]
 
@@ -100,9 +100,8 @@ class ClassRehearsals:
         TooManyRehearsals
             If the limit of waiting rehearsals is reached.
         """
-        shapes, options = self._controller.published.shapes, self._controller.scale_ahead.settings.options
+        shapes = self._controller.published.shapes
         choice = find_choice(occurrence.profile, shapes)
         if choice is None:
             return None
-        assumptions = RehearsalAssumptions(options.node_lead, margin=options.settings.calendar_margin)
-        return await self._rehearsals.of_users(expected_by_occurrence(occurrence, choice, shapes[choice]), assumptions)
+        return await self._rehearsals.of_users(expected_by_occurrence(occurrence, choice, shapes[choice]))

@@ -183,6 +183,11 @@ class Rehearsals:
         self._ask = BlockingCalls("lead times", timeout_seconds)
         self._log_once = LogOnce(log, "Lead times cannot be read, so assumed ones count: error=%s")
 
+    def assumptions(self) -> RehearsalAssumptions:
+        """What the service's settings say of new nodes and of the time before a begin."""
+        options = self._controller.scale_ahead.settings.options
+        return RehearsalAssumptions(options.node_lead, margin=options.settings.calendar_margin)
+
     def expected_by(self, line: str, zone: tzinfo) -> ExpectedUsers:
         """The users that a line such as ``350 of gpu-slice at 17:00`` announces.
 
@@ -229,7 +234,7 @@ class Rehearsals:
         self, entries: Sequence[Occurrence], assumptions: RehearsalAssumptions | None, turn: Turn
     ) -> dict[Occurrence, Rehearsal]:
         announced = {entry: each for entry in entries if (each := self._announced(entry)) is not None}
-        copy, assumed = await self._copy(), assumptions or RehearsalAssumptions()
+        copy, assumed = await self._copy(), assumptions or self.assumptions()
         found = await turn.run(self._rehearse, [*announced.values()], copy, assumed, _MAX_DAY_SECONDS)
         return dict(zip(announced, found, strict=True))
 
@@ -254,7 +259,7 @@ class Rehearsals:
                 same = _Announced(expected, expected.begins + _AT_LEAST, self._not_prepared(expected))
                 announced.append(same)
             copy = await self._copy()
-            found = await turn.run(self._rehearse, announced, copy, assumptions or RehearsalAssumptions())
+            found = await turn.run(self._rehearse, announced, copy, assumptions or self.assumptions())
             return found[announced.index(same)]
 
     async def _copy(self) -> _Copy:

@@ -15,7 +15,7 @@ from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
-from dra_spawner.service.ahead.rehearsals import RehearsalAssumptions, Rehearsals
+from dra_spawner.service.ahead.rehearsals import Rehearsals
 
 __all__ = ["RehearsedEntries"]
 
@@ -55,11 +55,8 @@ class RehearsedEntries:
         controller, ahead = self._controller, self._controller.scale_ahead
         now = controller.now()
         coming = [each for each in ahead.calendars.occurrences(now, _AHEAD) if each.begins > now]
-        assumptions = RehearsalAssumptions(
-            ahead.settings.options.node_lead, margin=ahead.settings.options.settings.calendar_margin
-        )
         chosen = sorted(_by_turns(coming)[:_MAX], key=lambda each: (each.begins.astimezone(UTC), each.name))
-        self.results = await self._rehearsals.of_day(chosen, assumptions)
+        self.results = await self._rehearsals.of_day(chosen)
         self._left_out = len(coming) - len(chosen)
         self._log_once.present(self.problems())
 

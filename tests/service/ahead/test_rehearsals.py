@@ -8,6 +8,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,7 +29,7 @@ from dra_spawner.placeholders.planner.targets.published_shapes import PublishedS
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, read_calendar_entries
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, read_calendar_entries, read_demand
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.policies import Buffer, DemandPolicy
@@ -406,6 +407,19 @@ async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
     more = {"zone": "Europe/Berlin", "lead_minutes": 20, "image_minutes": 1.5, "margin_minutes": 0}
     _, found = await post(url, {"line": "24 of gpu-slice at 11:00", **more})
     assert found["first_order_at"] == "2026-03-02T10:38:30+01:00"
+
+
+async def test_the_settings_of_demand_count_for_what_a_question_does_not_name(
+    url: str, context: ServiceContext
+) -> None:
+    """The lead time of kinds of nodes without recorded ones, and the margin before the begin."""
+    service = controller()
+    options = read_demand({"node_lead_minutes": 20, "calendar_margin_minutes": 15})
+    service.scale_ahead.settings = replace(service.scale_ahead.settings, options=options)
+    context.follow(service.watch, service)
+    line = {"line": "24 of gpu-slice at 10:00"}
+    ordered = [(await post(url, {**line, **more}))[1]["first_order_at"][11:16] for more in ({}, {"margin_minutes": 0})]
+    assert ordered == ["09:25", "09:40"]
 
 
 NOW_LINE = {"line": "1 of gpu-slice now"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -9,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from tornado.web import HTTPError
 
 from dra_spawner.scale_ahead.rehearsal.rehearsal_table import rehearsal_json
-from dra_spawner.service.ahead.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
+from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.requests.json_body import json_object
@@ -28,7 +29,7 @@ class RehearsalsHandler(PlaceholderHandler):
     """``POST api/rehearsals`` with ``{"line": "350 of gpu-slice at 17:00"}``: verdict, orders, problems, waits.
 
     Further keys: ``zone`` (of the line), ``lead_minutes`` (of kinds of nodes without recorded lead times),
-    ``image_minutes``, ``margin_minutes``.
+    ``image_minutes``, ``margin_minutes``. Without the first and the last, the settings of `demand` count.
     """
 
     @endpoint(
@@ -40,13 +41,13 @@ class RehearsalsHandler(PlaceholderHandler):
         if not self.controller.published.shapes:
             why = self.controller.shapes.problem if self.controller.is_on else "no placeholders are configured"
             raise HTTPError(503, "The profiles are not known: %s.", why or "none is published")
-        zone, assumptions = _zone(question), _assumptions(question)
+        zone = _zone(question)
         try:
             expected = rehearsals.expected_by(question["line"], zone)
         except ValueError as error:
             raise HTTPError(400, "line: %s.", error) from None
         try:
-            found = await rehearsals.of_users(expected, assumptions)
+            found = await rehearsals.of_users(expected, replace(rehearsals.assumptions(), **_given(question)))
         except TooManyRehearsals:
             raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
         self.write_json(rehearsal_json(found))
@@ -85,8 +86,7 @@ def _zone(question: dict[str, Any]) -> tzinfo:
         raise HTTPError(400, "zone: found %s; allowed: a time zone like Europe/Berlin.", f"{name!r:.60}") from None
 
 
-def _assumptions(question: dict[str, Any]) -> RehearsalAssumptions:
+def _given(question: dict[str, Any]) -> dict[str, timedelta]:
+    """The assumptions that the question names; the service's settings count for the others."""
     names = {"lead": "lead_minutes", "image_time": "image_minutes", "margin": "margin_minutes"}
-    return RehearsalAssumptions(
-        **{name: timedelta(minutes=question[key]) for name, key in names.items() if key in question}
-    )
+    return {name: timedelta(minutes=question[key]) for name, key in names.items() if key in question}

@@ -5,7 +5,9 @@
    without a script of their own: their HTML is taken from the page as it is now. `data-key` names an element in them
    that may have the focus and has no id. */
 
-const { prefix, xsrf } = document.documentElement.dataset;
+const { prefix, xsrf, allowed } = document.documentElement.dataset;
+// The stream is for readers: pages of others, such as Classes of a student, ask.
+const isReader = allowed.split(" ").includes("read");
 const POLL_MS = 30_000;
 const REFUSED_MS = 10_000;
 const SILENT_MS = 9_000; // the stream has a heartbeat each 5 s
@@ -226,9 +228,6 @@ function listen() {
   // no headers.
   const query = new URLSearchParams({ _xsrf: xsrf, after: lastEvent });
   source = new EventSource(address(`api/events?${query}`));
-  source.addEventListener("age", () => {
-    heardAt = Date.now();
-  });
   source.addEventListener("open", () => {
     connection.problem = "";
     clearTimeout(graceTimer);
@@ -245,7 +244,10 @@ function listen() {
   on("changed", (event) => JSON.parse(event.data).resources);
   on("reset", () => undefined);
   on("decision", () => ["decisions"]);
-  source.addEventListener("age", (event) => noteAge(JSON.parse(event.data).seconds ?? NaN));
+  source.addEventListener("age", (event) => {
+    heardAt = Date.now();
+    noteAge(JSON.parse(event.data).seconds ?? NaN);
+  });
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) {
       source.close();
@@ -334,9 +336,10 @@ function showFreshness() {
   const dataSeconds = (Date.now() - dataAt) / 1000;
   const isOld = dataSeconds > OLD_SECONDS + (isLive ? 0 : POLL_MS / 1000);
   line.hidden = false;
-  line.dataset.state = problem || isOld ? "failed" : isLive ? "live" : "polling";
+  line.dataset.state = problem || isOld ? "failed" : isLive || !isReader ? "live" : "polling";
   const state = line.querySelector("[role=status]");
-  const said = problem || (isOld ? "Not up to date" : isLive ? "Live" : "Not live: asks every 30 s");
+  const asks = isReader ? "Not live: asks every 30 s" : "Asks every 30 s";
+  const said = problem || (isOld ? "Not up to date" : isLive ? "Live" : asks);
   // A screen reader speaks only when this text changes, not with each second.
   if (state.textContent !== said) state.textContent = said;
   const since = (moment) => span((Date.now() - moment) / 1000);
@@ -354,6 +357,5 @@ document.addEventListener("visibilitychange", () => {
 dataAt = Date.now() - parseFloat(document.getElementById("freshness").dataset.age) * 1000;
 setInterval(tick, TICK_MS);
 followSections();
-// The stream is for readers; others poll.
-if (document.documentElement.dataset.allowed.split(" ").includes("read")) listen();
+if (isReader) listen();
 else lost();
