@@ -87,6 +87,11 @@ class CounterUse:
         for name, amount in device.consumes_counters:
             used[name] -= amount
 
+    def left(self, pool: Pool) -> dict[CounterName, int]:
+        """What is left of the pool's counters now, in nano-units."""
+        used = self._used.get(self._cache.key(pool), {})
+        return {name: left - used.get(name, 0) for name, left in self._cache.left(pool).items()}
+
     def shortage(self, pool: Pool, device: Device) -> CounterShortage | None:
         """The counter that keeps the device from being allocated; None when nothing does."""
         used = self._used.get(self._cache.key(pool), {})

@@ -355,6 +355,14 @@ class Search:
         self._give_back(taken)
         return outcome
 
+    def try_device(self, alternative: PreparedAlternative, candidate: Candidate) -> TakenDevice | None:
+        """Take a device for a request, outside of `run`; None if the request cannot have it now."""
+        return self._take(alternative, candidate) if self._is_eligible(alternative, candidate) else None
+
+    def give_back(self, taken: TakenDevice) -> None:
+        """Undo `try_device`; the last device first."""
+        self._give_back(taken)
+
     def _is_eligible(self, alternative: PreparedAlternative, candidate: Candidate) -> bool:
         return (
             not self.is_taken(alternative, candidate.device.id)

@@ -222,6 +222,15 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
+    pack_devices = Bool(
+        False,
+        help="""
+        Whether the node and the devices of a server are chosen so that whole devices and large partitions stay free:
+        shares go to the fullest device with room, MIG slices to GPUs that are cut up already. Claims then ask for these
+        devices first (`firstAvailable`), and for any other after them. New placeholders are packed, too.
+        """,
+    ).tag(config=True)
+
     kubernetes_feature_gates = Dict(
         key_trait=Enum(GATES),
         value_trait=Bool(),
@@ -254,6 +263,7 @@ class PlaceholderTraits(HasTraits):
             limits=read_limits(self.limits, read_groups(self.profile_groups)),
             # Until the hub has published what it knows.
             drivers_prepare_for=drivers_prepare_for(),
+            packs_devices=self.pack_devices,
         )
         placeholders = PlaceholderSettings(
             self.servers_namespace,

@@ -34,7 +34,7 @@ from dra_spawner.simulator.devices.claim_shapes import ClaimShapes
 from dra_spawner.simulator.devices.class_verdicts import Fatal, Fits, Judge, no_fit
 from dra_spawner.simulator.devices.holders import Held, Holders
 from dra_spawner.simulator.devices.node_partitions import NodePartitions
-from dra_spawner.simulator.devices.pool_views import Concerned, PoolViews
+from dra_spawner.simulator.devices.pool_views import Concerned, NodeView, PoolViews
 from dra_spawner.simulator.devices.search_limits import SearchLimits
 from dra_spawner.simulator.devices.tainted_slices import TaintedSlices
 from dra_spawner.simulator.devices.verdicts import DeviceQuestion, Verdict, VerdictGroup, Verdicts
@@ -155,6 +155,10 @@ class DeviceState:
     def allocated(self) -> AllocatedState:
         """Devices of all claims together; read only."""
         return self._allocated
+
+    def view(self, node_name: str) -> NodeView:
+        """The pools that a node sees. Raises KeyError if the node does not exist."""
+        return self._partitions.view(node_name)
 
     def limit_searches(self, limits: SearchLimits | None) -> None:
         """Limit the cost of searches; None for no limit. A search that exceeds the limit raises SearchStopped."""

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
@@ -19,6 +20,9 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchTyp
 from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.spawner.objects.api_objects import CLAIMS, TEMPLATES, ApiObject
 from dra_spawner.spawner.objects.shared_objects import ForeignObject, SharedObject, add_user, remove_users
+
+if TYPE_CHECKING:
+    from dra_spawner.dra.preferences import Preferences
 
 
 def new_nonce() -> str:
@@ -78,7 +82,7 @@ class StartObjects:
     namespace: str
     nonce: str
     ends: datetime
-    templates: Mapping[str, JsonObject]
+    templates: dict[str, JsonObject]
     companions: Sequence[ApiObject] = ()
     shared: Mapping[str, SharedObject] = field(default_factory=dict)
     pod_requested: bool = False
@@ -91,6 +95,21 @@ class StartObjects:
     _maybe_used: dict[str, SharedObject] = field(default_factory=dict)
     _acquired: dict[str, ApiObject] = field(default_factory=dict)
     _maybe_acquired: dict[str, list[JsonObject]] = field(default_factory=dict)
+    _before_preferences: dict[str, JsonObject] = field(default_factory=dict)
+
+    def prefer(self, preferences: Mapping[str, Preferences]) -> None:
+        """Let claims prefer devices, by the pod's entry; for templates that are not created yet."""
+        from dra_spawner.dra.preferences import with_preferences  # few hubs pack devices
+
+        for entry, of_claim in preferences.items():
+            template = self.templates.get(entry)
+            if template is None or ApiObject(TEMPLATES, template).path(self.namespace) in self._maybe_created:
+                continue
+            spec = template["spec"]["spec"]
+            changed = with_preferences(spec, of_claim)
+            if changed is not spec:
+                self._before_preferences[entry] = template
+                self.templates[entry] = {**template, "spec": {**template["spec"], "spec": changed}}
 
     async def ensure(self, named_by_pod: Collection[str]) -> None:
         """Create the missing objects that the pod needs. Idempotent.
@@ -110,10 +129,23 @@ class StartObjects:
             If a claim has a wrong size; then nothing was created.
         """
         self.check_sizes()
-        templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
-        for own in (*(each for each in templates if each.name in named_by_pod), *self.companions):
+        for entry, manifest in tuple(self.templates.items()):
+            if manifest["metadata"]["name"] in named_by_pod:
+                await self._create_template(entry, manifest)
+        for own in self.companions:
             await self._create(own)
         await self.ensure_shared(named_by_pod)
+
+    async def _create_template(self, entry: str, manifest: JsonObject) -> None:
+        """Create a template; without preferences if the API server refuses it with them."""
+        try:
+            await self._create(ApiObject(TEMPLATES, manifest))
+        except KubernetesError as error:
+            plain = self._before_preferences.pop(entry, None)
+            if error.retryable or plain is None:
+                raise
+            self.templates[entry] = plain
+            await self._create(ApiObject(TEMPLATES, plain))
 
     def check_sizes(self) -> None:
         """Check the sizes in all claims.

@@ -9,9 +9,12 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
+
+if TYPE_CHECKING:
+    from dra_spawner.dra.preferences import Preferences
 
 __all__ = ["InvalidAnswer", "PlacementAnswer", "read_answer"]
 
@@ -47,6 +50,8 @@ class PlacementAnswer:
         End of the reservation; None without claims.
     after
         Name of the placeholder that must be gone before the pod is bound; empty for none.
+    preferences
+        Devices that new claims should prefer, by entry.
     is_published
         Whether the server's shape is published; if not, the pod needs the shape's definition.
     """
@@ -59,6 +64,7 @@ class PlacementAnswer:
     after: str = ""
     is_published: bool = True
     sentence: str = ""
+    preferences: Mapping[str, Preferences] = field(default_factory=dict)
 
     def holds(self, now: datetime) -> bool:
         """Whether the reservation still lasts long enough for a pod that is created now."""
@@ -110,7 +116,21 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
         until,
         str(after),
         sentence=_plain_text(answer.get("sentence")),
+        preferences=_preferences(answer.get("preferences") or {}, entries),
     )
+
+
+def _preferences(preferences: object, entries: Collection[str]) -> Mapping[str, Preferences]:
+    if not preferences:
+        return {}
+    from dra_spawner.dra.preferences import read_preferences  # few hubs pack devices
+
+    if not isinstance(preferences, Mapping) or not set(preferences) <= set(entries):
+        raise InvalidAnswer(f"its preferences are {_shown(preferences)}")
+    try:
+        return {entry: read_preferences(of_claim) for entry, of_claim in preferences.items()}
+    except ValueError as error:
+        raise InvalidAnswer(f"its preferences cannot be used: {error}") from None
 
 
 def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:

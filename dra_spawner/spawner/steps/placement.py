@@ -101,6 +101,8 @@ class ServicePlacement(Step):
             answer = _without_claims(answer)
         self._original, self._answer = original, answer
         original.place(pod, answer)
+        if answer.preferences and not answer.claims and not _is_queued(pod):
+            objects.prefer(answer.preferences)
         self.log.info(
             "Placement: pod=%s state=%s node=%s claims=%s reason=%s",
             self.spawner.pod_name,
@@ -184,6 +186,11 @@ class ServicePlacement(Step):
         left = objects.release_warm_claims()
         if left is not None:
             await remove(left, self.spawner.pod_name, self.log)
+
+
+def _is_queued(pod: Any) -> bool:
+    """Whether a queue, such as Kueue's, admits the pod: it may not understand lists of alternatives."""
+    return bool(pod.spec.scheduling_gates) or names.KUEUE_QUEUE in (pod.metadata.labels or {})
 
 
 def _now() -> datetime:

@@ -16,6 +16,12 @@ from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
+from dra_spawner.placeholders.planner.cluster.packed_nodes import (
+    NO_PREFERENCES,
+    DevicePreferences,
+    PackedNodes,
+    packed_nodes,
+)
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostponed
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.placeholders.planner.decisions.preemption import Preemption, find_preemption
@@ -49,6 +55,8 @@ class Placement:
         Why it fits on no kind of node, if it never can; else why it fits on no present node, if that was looked for.
     doubt
         Why it may not get the devices that the scheduler would give it on a present node; empty if there is none.
+    preferences
+        The devices that it should get on the node, if devices are packed.
     """
 
     state: AvailabilityState
@@ -60,6 +68,7 @@ class Placement:
     like: str = ""
     refusals: tuple[NodeAnswer, ...] = ()
     doubt: str = ""
+    preferences: DevicePreferences = NO_PREFERENCES
 
     @property
     def sentence(self) -> str:
@@ -105,9 +114,10 @@ def find_placement(
     with view.snapshot.trial():
         _add(view.snapshot, templates)
         doubts: dict[str, str] = {}
+        packed = packed_nodes(view, policy, shape, pod)
 
         def without_doubt(names: Iterable[str]) -> Iterator[str]:
-            for name in _in_order(view, policy, busyness, names):
+            for name in _in_order(view, policy, busyness, names, packed):
                 if doubt := why_in_doubt(view.doubts_of(name), view.snapshot, pod, name):
                     doubts[name] = doubt
                 else:
@@ -115,7 +125,9 @@ def find_placement(
 
         node = view.snapshot.first_fitting(pod, without_doubt)
         if node:
-            return Placement(AvailabilityState.FREE, f"free on node {node}", node)
+            preferences = packed.preferences(node) if packed is not None else NO_PREFERENCES
+            because = f": {preferences.reason}" if preferences.reason else ""
+            return Placement(AvailabilityState.FREE, f"free on node {node}{because}", node, preferences=preferences)
         # Without devices, free capacity serves equally well, and may be on a busier node.
         if not shape.wants_devices and (warm := _warm(view, policy, shape, namespace, busyness)) is not None:
             return warm
@@ -166,16 +178,24 @@ def group_alike_nodes(view: View, shape: Shape) -> bool:
     return True
 
 
-def _in_order(view: View, policy: Policy, busyness: NodesBusyness, node_names: Iterable[str]) -> list[str]:
+def _in_order(
+    view: View,
+    policy: Policy,
+    busyness: NodesBusyness,
+    node_names: Iterable[str],
+    packed: PackedNodes | None = None,
+) -> list[str]:
     """Nodes in the order in which users fill them: ready ones, the busiest first; those that are emptied last.
 
-    A node that a person drains is none of them, although it may not have its label yet.
+    If devices are packed, the node that loses least comes before the busiest. A node that a person drains is none of
+    them, although it may not have its label yet.
     """
     nodes = view.snapshot.nodes
     keys = [
         (
             not is_labelled(nodes[name], names.DRAINING),
             _lacks_nothing(view, name),
+            packed.order(name) if packed is not None else (),
             busyness.of(name).order,
             name,
         )

@@ -249,6 +249,8 @@ class Policy:
         Why nothing may be decided by order of a person, as a clause; empty if decisions may be made.
     drivers_prepare_for
         What drivers prepare claims for, by name of the driver.
+    packs_devices
+        Whether nodes and devices are chosen so that whole devices and large partitions stay free.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -270,6 +272,7 @@ class Policy:
     orders: tuple[DeletionOrder, ...] = ()
     observing_because: str = ""
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
+    packs_devices: bool = False
 
     def replicas_of(self, shape: str) -> ReplicaRange:
         """The range of a shape; for one without a setting, no target, only placeholders for pending pods."""

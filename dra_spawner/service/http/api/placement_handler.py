@@ -8,6 +8,7 @@ from typing import Any
 
 from tornado.web import HTTPError
 
+from dra_spawner.dra.preferences import preferences_json
 from dra_spawner.kube.client.api_errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.availability_state import AvailabilityState
@@ -100,4 +101,7 @@ def reservation_json(reservation: ReservedPlacement) -> dict[str, Any]:
         "claims": dict(reservation.claims),
         "after": placement.placeholder.key.name if goes_first and placement.placeholder is not None else "",
         "until": reservation.until.isoformat() if reservation.until is not None else None,
+        "preferences": {
+            entry: preferences_json(of_claim) for entry, of_claim in placement.preferences.of_claims.items()
+        },
     }

@@ -135,6 +135,12 @@ PLACEMENT_QUESTION: Final = record(
     },
     optional=("definition",),
 )
+_DEVICE_MARK: Final = record(
+    {
+        "driver": text("gpu.example.com"),
+        "attributes": mapping(text("gpu-01234567-89ab-cdef"), "gpu.example.com/uuid"),
+    }
+)
 PLACEMENT: Final = record(
     {
         "state": choice(AvailabilityState),
@@ -144,6 +150,7 @@ PLACEMENT: Final = record(
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),
         "after": text(""),
         "until": nullable(moment()),
+        "preferences": mapping(mapping(items(items(_DEVICE_MARK)), "gpu"), "gpu"),
     }
 )
 RESUME_QUESTION: Final = record({"profile": text("gpu-slice", minLength=1, maxLength=1000)})

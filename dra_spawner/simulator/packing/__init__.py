@@ -1,0 +1,1 @@
+"""Which devices a server should get so that whole devices and large partitions stay free."""
