@@ -27,7 +27,7 @@ PRESENT: Final = 70
 RAMP: Final = timedelta(minutes=15)
 SEEDS: Final = range(1, 11)
 KIND: Final = NodeKind("nodes", 10, (timedelta(minutes=10),), starts_per_minute=5.0)
-FIRST: Final = datetime(2026, 8, 10, tzinfo=UTC)  # a Monday
+FIRST: Final = datetime(2026, 8, 3, tzinfo=UTC)  # a Monday
 BEGINS: Final = datetime(2026, 8, 31, 17, tzinfo=UTC)
 #: Minutes that servers run, in the mean; as many launches a minute keep `PRESENT` of them running.
 MINUTES: Final = 50.0
@@ -43,12 +43,12 @@ def judge() -> bool:
             _variant("three placeholders by hand, no history", Buffer(3), None),
             _variant("forecast, no entry, no history", ForecastDemand(), None),
             _variant("forecast, entry", ForecastDemand(), 0.01, entry=BEGINS),
-            _variant("forecast, no entry, two weeks of history", ForecastDemand(), 0.05, weeks=2),
+            _variant("forecast, no entry, three weeks of history", ForecastDemand(), 0.05, weeks=3),
             _variant(
-                "forecast, entry an hour late, two weeks of history",
+                "forecast, entry an hour late, three weeks of history",
                 ForecastDemand(),
                 0.10,
-                weeks=2,
+                weeks=3,
                 entry=BEGINS + timedelta(hours=1),
             ),
             _variant(
@@ -73,7 +73,7 @@ def _variant(
 
 
 def scenario(seed: int, weeks: int, entry: datetime | None) -> Scenario:
-    """Three weeks with the class in the last one, and in so many weeks before it."""
+    """Four weeks with the class in the last one, and in so many weeks before it."""
     begin, end = minute_of(FIRST), minute_of(BEGINS) + 30
     usual = _usual(begin, end, seed)
     lesson = WeeklyClass("", USERS, BEGINS.weekday(), time(17), RAMP, absent=0.1)

@@ -109,13 +109,19 @@ def test_usual_launches_of_the_coming_hours() -> None:
     assert noon == pytest.approx(120, rel=0.05)
 
 
-def test_a_class_that_came_twice_is_expected_again() -> None:
+def test_a_class_that_came_three_times_is_expected_again() -> None:
+    """Two crowds may be a coincidence, unless an entry announces the third."""
+
     def weekly(minute: int) -> int:
         since = (minute - BEGIN) % MINUTES_A_WEEK - 1000
         return 20 if 0 <= since < 5 else 0
 
     host = Host(recurring_margin=0.0)
-    assert host.minutes(MINUTES_A_WEEK + 990, weekly).placeholders < 100
+    host.minutes(2 * MINUTES_A_WEEK + 980, weekly)
+    announced = replace(IDLE, occurrences=(host.entry(100, 20),))
+    assert forecast(host.record.later(), announced, host.now + 10).decided_by is Source.CALENDAR
+    answer = host.minutes(10, weekly)
+    assert (answer.placeholders < 100, answer.decided_by) == (True, Source.SEASONAL)
     answer = host.minutes(MINUTES_A_WEEK, weekly)
     assert (answer.placeholders, answer.decided_by) == (100, Source.RECURRING)
 
@@ -131,10 +137,10 @@ def test_a_known_holiday_lowers_the_forecast_at_once() -> None:
     def weekly(minute: int) -> int:
         return 20 if 0 <= (minute - BEGIN) % MINUTES_A_WEEK - 1000 < 5 else 0
 
-    days = frozenset({date(2026, 11, 16)})
+    days = frozenset({date(2026, 11, 23)})
     plain, on_holiday = Host(), Host(holidays=days, holiday_share=0.2)
     for host in (plain, on_holiday):
-        host.minutes(2 * MINUTES_A_WEEK + 985, weekly)
+        host.minutes(3 * MINUTES_A_WEEK + 985, weekly)
     assert plain.minutes(5).placeholders == 110
     assert on_holiday.minutes(5).placeholders == 22
 

@@ -17,6 +17,8 @@ _SOME_HOURS: Final = 120
 _CHANCE: Final = 4.0
 #: Minutes by which a limit on node starts may bring a preparation forward.
 _EARLIEST: Final = 60
+#: Past weeks that must have seen a class: two may be a coincidence.
+_EVIDENCE: Final = 3
 
 
 def seasonal_estimate(
@@ -58,10 +60,10 @@ def recurring_estimate(
     margin: float,
     starts_per_minute: float,
 ) -> Estimate:
-    """The steepest growth about this time that at least two of the past weeks have seen.
+    """The steepest growth about this time that at least three of the past weeks have seen.
 
-    What happened only once is no class, nor is what chance does to the usual launches of some hours. The second largest
-    of the weeks is taken, so one week without the class, or with an unusual crowd, changes nothing.
+    Two crowds are a coincidence, and so is what chance does to the usual launches of some hours. The third largest of
+    the weeks is taken, so of four weeks one without the class, or one with an unusual crowd, changes nothing.
 
     Parameters
     ----------
@@ -72,13 +74,13 @@ def recurring_estimate(
         earlier by as many minutes as that takes.
     """
     starts = [now - back for back in minutes_back if counts.knows(now - back - around)]
-    if len(starts) < 2:
+    if len(starts) < _EVIDENCE:
         return Estimate(Source.RECURRING)
     earlier = 0
     if starts_per_minute != float("inf"):
-        largest = _second_largest(counts, starts, lead, around, around + _EARLIEST)
+        largest = _often_reached(counts, starts, lead, around, around + _EARLIEST)
         earlier = min(ceil(largest / starts_per_minute), _EARLIEST)
-    largest = _second_largest(counts, starts, lead, around, around + earlier)
+    largest = _often_reached(counts, starts, lead, around, around + earlier)
     launches = sum(counts.arrivals(start - _SOME_HOURS, start + _SOME_HOURS) for start in starts)
     usual = launches * lead / (2 * _SOME_HOURS * len(starts))
     if largest <= usual + _CHANCE * sqrt(usual):
@@ -86,5 +88,5 @@ def recurring_estimate(
     return Estimate(Source.RECURRING, assured=round(largest * (1.0 + margin)))
 
 
-def _second_largest(counts: MinuteCounts, starts: Sequence[int], lead: int, before: int, after: int) -> int:
-    return sorted(counts.peak_growth(start - before, start + after, lead) for start in starts)[-2]
+def _often_reached(counts: MinuteCounts, starts: Sequence[int], lead: int, before: int, after: int) -> int:
+    return sorted(counts.peak_growth(start - before, start + after, lead) for start in starts)[-_EVIDENCE]

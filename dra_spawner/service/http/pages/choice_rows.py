@@ -42,7 +42,7 @@ DEMAND_MEANINGS: Final = {
     Source.SEASONAL: "launches at this time of the last weeks",
     Source.BURST: "far more launches than usual; as many again may come while they go on",
     Source.STEADY: "the number that served the last weeks best, where following launches saves nothing",
-    Source.RECURRING: "a rush at this time that at least two of the last weeks had",
+    Source.RECURRING: "a rush at this time that at least three of the last weeks had",
     Source.CALENDAR: "users of an entry who have not come yet",
     Source.PENDING: "servers that are about to take placeholders",
     Source.FLOOR: "min of the setting placeholders",

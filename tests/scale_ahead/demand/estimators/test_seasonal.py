@@ -62,10 +62,15 @@ def assured(launches: Mapping[int, int], margin: float = 0.0, starts: float = IN
     return recurring_estimate(history(launches), NOW, BACK, 8, 15, margin, starts).assured
 
 
-def test_a_class_of_at_least_two_weeks_is_expected_again() -> None:
-    """Once is no class; every other week is one, and one that was not there last week."""
-    expected = {(): 0, (1,): 0, (1, 2): 100, (1, 3): 100, (2, 3, 4): 100}
+def test_a_class_of_at_least_three_weeks_is_expected_again() -> None:
+    """Two crowds in four weeks are a coincidence; a week without the class, such as the last one, changes nothing."""
+    expected = {(): 0, (1,): 0, (1, 2): 0, (1, 4): 0, (1, 2, 3): 100, (1, 2, 4): 100, (2, 3, 4): 100}
     assert {weeks: assured(classes(weeks)) for weeks in expected} == expected
+
+
+def test_a_coincidence_beside_a_class_does_not_make_it_larger() -> None:
+    """A crowd of two weeks lies beside a smaller class of all weeks."""
+    assert assured(classes((3, 4)) | classes((1, 2), users=300)) == 100
 
 
 def test_an_unusual_crowd_changes_nothing() -> None:
@@ -74,22 +79,22 @@ def test_an_unusual_crowd_changes_nothing() -> None:
 
 
 def test_random_variation_of_usual_launches_is_no_class() -> None:
-    launches = steady(2) | classes((1, 2), users=25)
+    launches = steady(2) | classes((1, 2, 3), users=25)
     assert assured(launches) == 0
 
 
 def test_a_class_may_grow() -> None:
-    assert assured(classes((1, 2)), margin=0.1) == 110
+    assert assured(classes((1, 2, 3)), margin=0.1) == 110
 
 
 @pytest.mark.parametrize("away", [-14, 0, 14])
 def test_a_class_may_be_early_or_late(away: int) -> None:
-    launches = classes((1,)) | classes((2,), at=away)
+    launches = classes((1, 3)) | classes((2,), at=away)
     assert assured(launches) == 100
 
 
 def test_nodes_that_start_one_after_the_other_are_ordered_earlier() -> None:
-    launches = classes((1, 2), at=30)
+    launches = classes((1, 2, 3), at=30)
     assert assured(launches) == 0
     assert assured(launches, starts=5.0) == 100
 
