@@ -154,11 +154,13 @@ class AllocatedState:
 
     def _by_name(self, driver: str, consumed: Mapping[str, Quantity]) -> Iterable[tuple[str, Quantity]]:
         """Amounts by the name under which they count."""
-        if self._names_as_text:
-            return consumed.items()
-        prefix = f"{driver}/"
-        # A scheduler up to 1.37 may have written both names of one capacity: the longer one wins.
-        return {name.removeprefix(prefix): consumed[name] for name in sorted(consumed, key=len)}.items()
+        if not self._names_as_text:
+            for name in consumed:
+                if "/" in name:
+                    prefix = f"{driver}/"
+                    # A scheduler up to 1.37 may have written both names of one capacity: the longer one wins.
+                    return {each.removeprefix(prefix): consumed[each] for each in sorted(consumed, key=len)}.items()
+        return consumed.items()
 
     def is_taken(self, device: DeviceId) -> bool:
         """Whether a claim holds the whole device."""
@@ -214,12 +216,13 @@ def consumed_in(use: DeviceUse) -> tuple[bool, dict[str, int] | None]:
 
 
 def _is_miscounted(consumed: Mapping[str, Quantity]) -> bool:
-    largest = 0
+    is_something = not consumed
     for quantity in consumed.values():
         if quantity.nano < 0:
             return True
-        largest = max(largest, quantity.nano)
-    return bool(consumed) and not largest
+        if quantity.nano:
+            is_something = True
+    return not is_something
 
 
 def _decrement(counts: dict[str, int], device: str) -> None:
