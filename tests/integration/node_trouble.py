@@ -22,14 +22,25 @@ class NodeTrouble:
         Of how many pods, from the first on, the driver refuses to prepare the devices.
     tries
         How often it does so, of each pod.
+    why
+        What the kubelet says then.
     seconds
         How long the sandbox of each other pod takes.
     """
 
-    def __init__(self, *, hanging: int = 0, undevised: int = 0, tries: int = 10**6, seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        hanging: int = 0,
+        undevised: int = 0,
+        tries: int = 10**6,
+        why: str = "NodePrepareResources failed: the device does not answer",
+        seconds: float = 0.0,
+    ) -> None:
         self.hanging = hanging
         self.undevised = undevised
         self.tries = tries
+        self.why = why
         self.seconds = seconds
         self._order: list[str] = []
         self._tried: dict[str, int] = {}
@@ -57,7 +68,7 @@ class NodeTrouble:
         uid = pod["metadata"]["uid"]
         self._tried[uid] = self._tried.get(uid, 0) + 1
         refused = self._index(pod) < self.undevised and self._tried[uid] <= self.tries
-        return "NodePrepareResources failed: the device does not answer" if refused else ""
+        return self.why if refused else ""
 
 
 def _waiting(reason: str, message: str = "") -> Callable[[JsonObject], JsonObject]:

@@ -112,6 +112,18 @@ async def test_devices_that_are_not_prepared(cluster):
         await faulty.stop_last()
 
 
+async def test_a_node_that_still_takes_the_devices_back(embedded_cluster):
+    """As kubelets do from 1.37 on: pods are created until one gets the devices, which no failure of a device is."""
+    trouble = NodeTrouble(undevised=2, why="ResourceClaim gpu is being unprepared")
+    async with on_nodes(embedded_cluster, trouble) as faulty:
+        before = counted()
+        assert await faulty.spawn() is None
+        assert more_than(before) == {"claim-still-held": 2.0}
+        sentence = "Machine node-a is still taking device gpu-0 back from an earlier server. It is started again."
+        assert faulty.messages().count(sentence) == 2
+        await faulty.stop_last()
+
+
 @pytest.mark.promise("A server whose device is withdrawn while it starts is made again.")
 async def test_a_device_that_is_withdrawn(embedded_cluster):
     async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:

@@ -16,6 +16,9 @@ __all__ = ["PodCannotRun", "PodFailure", "PodFailureKind", "PodFailureWatch", "s
 _EVENTS_LOOK_SECONDS: Final = 5.0
 #: Event of the kubelet (pkg/kubelet/events) for each failed try to prepare a pod's devices.
 _FAILED_PREPARE: Final = "FailedPrepareDynamicResources"
+#: Messages of the kubelet's DRA manager whose node still takes a claim back, or an older one of that name: from 1.37 on
+#: no pod joins meanwhile, and up to 1.36 its pod lost the claim. The next try, after 60 to 90 s, or the next pod gets it.
+_STILL_HELD: Final = ("is being unprepared", "still exists (previous pod force-deleted?!)")
 #: Message of the kubelet's DRA manager that has forgotten a prepared claim. It prepares claims only before it creates
 #: the sandbox, so the containers of this pod never start.
 _CLAIM_LOST: Final = "unable to get claim info for"
@@ -53,6 +56,7 @@ class PodFailureKind(StrEnum):
     """Why a pod is created again; a label of the metric."""
 
     PREPARATION = "preparation-failed"
+    STILL_HELD = "claim-still-held"
     CLAIM_LOST = "claim-lost"
     ADMISSION = "not-admitted"
     ENDED = "ended-by-node"
@@ -89,6 +93,8 @@ class PodFailure:
         match self.kind:
             case PodFailureKind.PREPARATION:
                 return f"{node} could not make {device} ready for this server."
+            case PodFailureKind.STILL_HELD:
+                return f"{node} is still taking {device} back from an earlier server."
             case PodFailureKind.CLAIM_LOST:
                 return f"{node} lost track of {device} while this server started."
             case PodFailureKind.ADMISSION:
@@ -127,11 +133,15 @@ class PodFailureWatch:
     ----------
     limit_seconds
         Time for which the preparation of devices may fail. Other failures count at once, as they are permanent.
+    held_seconds
+        Time for which the node may take the devices back from an earlier pod.
     """
 
     limit_seconds: float
+    held_seconds: float
     _next_look: float | None = None
     _failing_since: float | None = None
+    _kind: PodFailureKind = PodFailureKind.PREPARATION
 
     def judge(self, pod: JsonObject, events: Callable[[], Iterable[JsonObject]], now: float) -> PodFailure | None:
         """Return why the pod must be created again; None while it may still run.
@@ -155,17 +165,27 @@ class PodFailureWatch:
         if self._next_look is None:
             # Not at once: most pods have a sandbox soon, and in a rush there are events of many pods.
             self._next_look = now + pause
-        if self._failing_since is None and now >= self._next_look:
+        if now >= self._next_look:
             self._next_look = now + pause
-            if any(event.get("reason") == _FAILED_PREPARE for event in _events_of(pod, events())):
-                self._failing_since = now
-        if self._failing_since is None or now < self._failing_since + self.limit_seconds:
+            self._read(_events_of(pod, events()), now)
+        limit = self.held_seconds if self._kind is PodFailureKind.STILL_HELD else self.limit_seconds
+        if self._failing_since is None or now < self._failing_since + limit:
             return None
         return self.failing(pod)
 
+    def _read(self, events: Iterable[JsonObject], now: float) -> None:
+        """Note since when the preparation fails, and why."""
+        failed = [str(each.get("message")) for each in events if each.get("reason") == _FAILED_PREPARE]
+        if not failed:
+            return
+        is_held = all(any(text in message for text in _STILL_HELD) for message in failed)
+        kind = PodFailureKind.STILL_HELD if is_held else PodFailureKind.PREPARATION
+        if self._failing_since is None or kind is not self._kind:
+            self._failing_since, self._kind = now, kind
+
     def failing(self, pod: JsonObject) -> PodFailure | None:
         """Return the failure if the preparation of devices fails at present, for any time; else None."""
-        return None if self._failing_since is None else PodFailure(PodFailureKind.PREPARATION, _node_of(pod))
+        return None if self._failing_since is None else PodFailure(self._kind, _node_of(pod))
 
 
 def status_failure(pod: JsonObject) -> PodFailure | None:

@@ -58,7 +58,7 @@ class PodWatch(Step):
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt)
         self._progress = attempt.progress
-        self._failures = failure_watch(self.spawner)
+        self._failures = failure_watch(self.spawner, attempt.retry)
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
         self._next_shared_check = 0.0

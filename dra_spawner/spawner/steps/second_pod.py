@@ -13,7 +13,7 @@ from dra_spawner.spawner.objects.api_objects import CLAIMS
 from dra_spawner.spawner.placement.pod import manifest_of, without_node
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from dra_spawner.spawner.steps.attempt import Attempt, FailedPod, Step
+from dra_spawner.spawner.steps.attempt import Attempt, FailedPod, Retry, Step
 from dra_spawner.spawner.steps.pod_failures import PodCannotRun, PodFailureKind, PodFailureWatch
 
 __all__ = ["SecondPod", "failure_watch", "plan_second_pod"]
@@ -56,11 +56,13 @@ class SecondPod(Step):
         return True
 
 
-def failure_watch(spawner: SpawnerSettings) -> PodFailureWatch | None:
+def failure_watch(spawner: SpawnerSettings, retry: Retry) -> PodFailureWatch | None:
     """Return the watch of a pod's failures; None if pods are not created again."""
     if not spawner.retry_failed_pod_after_seconds:
         return None
-    return PodFailureWatch(min(spawner.retry_failed_pod_after_seconds, spawner.start_timeout * _LARGEST_PART))
+    limit = min(spawner.retry_failed_pod_after_seconds, spawner.start_timeout * _LARGEST_PART)
+    # Most nodes have taken a claim back by the second pod. If not, pods are not created one after the other.
+    return PodFailureWatch(limit, held_seconds=0.0 if retry.failed is None else limit)
 
 
 async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: float) -> FailedPod:
@@ -74,7 +76,8 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
     Raises
     ------
     SpawnRefused
-        If this was the second pod, or no time is left for a second pod.
+        If this was the second pod, or no time is left for another one. A node that takes the devices back from an
+        earlier server is only waited for.
     """
     # Imported here, as few pods fail.
     from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
@@ -82,7 +85,8 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
     spawner, failure, pod = attempt.spawner, found.failure, found.pod
     sentence = failure.sentence(await devices_of(attempt.server.kubernetes, pod))
     spawner.log.warning("The pod cannot run: pod=%s %s", spawner.pod_name, sentence)
-    if attempt.retry.failed is not None:
+    still_held = failure.kind is PodFailureKind.STILL_HELD
+    if attempt.retry.failed is not None and not still_held:
         raise SpawnRefused(
             f"This server was tried twice and did not start. First: {attempt.retry.failed.sentence} Then: {sentence} "
             "Please try again later, or tell your administrator.",
@@ -101,8 +105,8 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
         attempt.server.devices, attempt.plan.specs, pod, servers, _can_be_preempted
     )
     PODS_RECREATED.labels(failure.kind.value).inc()
-    where = "on another machine" if elsewhere else "with another device if there is one"
-    attempt.messages.notify(f"{sentence} It is started again, {where}.")
+    where = ", on another machine" if elsewhere else "" if still_held else ", with another device if there is one"
+    attempt.messages.notify(f"{sentence} It is started again{where}.")
     return FailedPod(sentence, failure.node, elsewhere)
 
 

@@ -90,15 +90,15 @@ def test_the_kind_of_failure_by_status(status, kind):
 class Clock:
     """A pod whose preparation may fail, and the time."""
 
-    def __init__(self, limit: float = 60.0) -> None:
-        self.watch = PodFailureWatch(limit)
+    def __init__(self, limit: float = 60.0, held: float = 0.0) -> None:
+        self.watch = PodFailureWatch(limit, held)
         self.events: list[dict[str, Any]] = []
         self.status: dict[str, Any] = CREATING
         self.metadata: dict[str, Any] = {}
         self.looks = 0
 
-    def fail(self, uid: str = "1", reason: str = "FailedPrepareDynamicResources") -> None:
-        self.events.append({"involvedObject": {"uid": uid}, "reason": reason})
+    def fail(self, uid: str = "1", reason: str = "FailedPrepareDynamicResources", message: str = "") -> None:
+        self.events.append({"involvedObject": {"uid": uid}, "reason": reason, "message": message})
 
     def _events(self) -> list[dict[str, Any]]:
         self.looks += 1
@@ -118,6 +118,28 @@ def test_preparation_that_fails_for_too_long():
     clock.fail()
     assert clock.first_trouble(100, 1000) == 160
     assert clock.watch.failing(pod(CREATING)) == PodFailure(PodFailureKind.PREPARATION, "node-a")
+
+
+@all_of_them(
+    "message",
+    [
+        "Failed to prepare dynamic resources: prepare dynamic resources: ResourceClaim c is being unprepared",
+        "prepare dynamic resources: old ResourceClaim with same name c and different UID 1 still exists (previous pod "
+        "force-deleted?!)",
+    ],
+)
+def test_a_claim_that_the_node_still_takes_back(message):
+    """The first pod is made again at once, later ones when the limit is over; then a failure of the device counts."""
+    clock = Clock()
+    clock.fail(message=message)
+    assert clock.first_trouble(0, 1000) == 5
+    assert clock.watch.failing(pod(CREATING)) == PodFailure(PodFailureKind.STILL_HELD, "node-a")
+    later = Clock(held=60.0)
+    later.fail(message=message)
+    assert later.first_trouble(0, 50) is None
+    later.fail(message="NodePrepareResources failed: the device does not answer")
+    assert later.first_trouble(50, 1000) == 110
+    assert later.watch.failing(pod(CREATING)) == PodFailure(PodFailureKind.PREPARATION, "node-a")
 
 
 def test_events_are_not_looked_at_all_the_time():
