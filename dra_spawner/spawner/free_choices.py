@@ -36,9 +36,10 @@ MOST_OFFERED: Final = 3
 _MAX_COMPILED: Final = 60
 #: Choices that are looked at one by one, the best first; each is a question or a search.
 _MAX_LOOKED_AT: Final = 6
-#: Until an answer of the service is not awaited any more, and its greatest age.
+#: Until an answer of the service is not awaited any more.
 _WAIT_SECONDS: Final = 0.4
-_OLDEST_SECONDS: Final = 5.0
+#: Its greatest age. A page asks every five seconds, and offers must not vanish when the service is slow once or twice.
+_OLDEST_SECONDS: Final = 15.0
 #: Seconds for which servers that wait for the same share what a form has beside it.
 _SHARED_SECONDS: Final = 60.0
 _MAX_SHARED: Final = 64

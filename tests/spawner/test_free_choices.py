@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 import pytest
 
+from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.free_choices import free_choices, other_choices
+from dra_spawner.spawner.placement.service import ServiceAddress
 from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.user_pages.start_handler import options_with
 from tests.integration.devices import classes, node_with, shareable
+from tests.set_clock import SetClock
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
-from tests.spawner.service_stand_in import ServiceStandIn, profile_items, service_of_the_hub
+from tests.spawner.service_stand_in import PREFIX, TOKEN, ServiceStandIn, profile_items, service_of_the_hub
+
+LOG = logging.getLogger(__name__)
 
 CLASS = "gpu-share.example.com"
 
@@ -92,6 +100,30 @@ async def test_the_service_is_asked_for_free_choices(embedded_cluster):
                     found[row] = [each.name for each in offered]
             await end_hub_side()
     assert found == {row: names for row, (_, names) in FREE_CHOICES.items()}
+
+
+async def test_an_answer_of_some_seconds_ago_counts_while_the_service_is_slow(nowhere):
+    """The page of a start asks every five seconds: offers that come and go would be none."""
+    now, hangs = SetClock(100.0), asyncio.Event()
+
+    async def answer(_):
+        if now.now > 100:
+            await hangs.wait()
+        return profile_items(cpu="free")
+
+    nowhere.spawner_config.profile_list = [own("40Gi", "20Gi"), CPU]
+    spawner = nowhere.user("ada").spawner
+    spawner.user_options = {"profile": "own", "memory": "40Gi"}
+    server = parts_of(spawner).server
+    known, offered = await other_choices(server, waits_for("40Gi")), []
+    async with ServiceStandIn().listening() as service:
+        service.profiles = answer
+        client = AvailabilityClient(lambda: ServiceAddress(service.url + PREFIX, TOKEN), LOG, now)
+        assert (await client.latest(60)).age_seconds == 0
+        for now.now in (101.0, 112.0, 117.0):
+            offered.append([each.name for each in await free_choices(server, client, known, {})])
+        hangs.set()
+    assert offered == [["cpu"], ["cpu"], []]
 
 
 async def test_choices_of_a_form(nowhere):
