@@ -75,7 +75,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_common(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--url", default="", metavar="URL", help="address of the hub or of the service's pages")
+    command.add_argument(
+        "--url", "--hub-url", default="", metavar="URL", help="address of the hub or of the service's pages"
+    )
     command.add_argument("--token-file", default="", metavar="FILE", help="file with a token of the hub")
     command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
 

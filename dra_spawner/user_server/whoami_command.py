@@ -49,10 +49,10 @@ def lines(found: ShownDevices, environment: Mapping[str, str]) -> Iterator[str]:
     elif not found.devices:
         yield "  no devices"
     for device in found.devices:
-        yield from _device_lines(device)
+        yield from _device_lines(device, is_only_one=len(found.devices) == 1)
 
 
-def _device_lines(device: ShownDevice) -> Iterator[str]:
+def _device_lines(device: ShownDevice, *, is_only_one: bool) -> Iterator[str]:
     yield ""
     yield f"{device.name} ({device.product})" if device.product else device.name
     warning = "WARNING: " if device.is_faulty else ""
@@ -61,7 +61,8 @@ def _device_lines(device: ShownDevice) -> Iterator[str]:
         "share": share,
         "enforced": device.enforcement,
         "health": f"{warning}{device.health_sentence or device.health}",
-        "for": device.claim,
+        # A word of the profile, which tells devices apart.
+        "for": "" if is_only_one else device.claim,
     }
     if device.network is not None:
         there = {True: ", found in this server", False: ", not in this server", None: ""}[device.network.present]

@@ -15,11 +15,15 @@ same moment.
 | page | that byte | the cell has its output |
 
 A watch of pods tells the moments of the pod. Browser, hub and this program are on one machine, and have one clock.
+Beside the seconds stands the processor time of the two that need most: the server's process until the cell has its
+output, and the browser from the server's first byte on. Where other programs use the machine, it says more than the
+seconds. ``--known-browser`` keeps the browser's cache from one start to the next: it has the page's programs then.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import signal
@@ -34,7 +38,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Page, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
 
 from dra_spawner import names
 from tests.bench.figures import options_parser, quantile
@@ -42,6 +46,8 @@ from tests.browser.chromium import chromium
 from tests.polling import eventually_sync
 
 _PARTS: Final = ("hub", "service", "scheduling", "container", "Jupyter server", "page")
+_PROCESSORS: Final = ("processors: Jupyter server", "processors: page")
+_SERVER: Final = "dra_spawner.devcluster.demo.user_server"
 _LONGEST_SECONDS: Final = 600.0
 _USER: Final = "admin"
 
@@ -148,21 +154,40 @@ class PodTimes:
             self.runs.setdefault(name, now)
 
 
-def first_cell(browser: Browser, running: Demo, pods: PodTimes, profile: str) -> dict[str, float]:
-    """Seconds of each part of one start, and of the whole."""
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def processor_seconds(word: str) -> float:
+    """Processor time so far of all processes whose command line has a word; of those that have ended only a part."""
+    total = 0.0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (process / "cmdline").read_bytes():
+                found = (process / "stat").read_text().rpartition(")")[2].split()
+                total += (int(found[11]) + int(found[12])) / _TICKS
+        except OSError:
+            continue  # it has ended meanwhile
+    return total
+
+
+def first_cell(browser: Browser | BrowserContext, running: Demo, pods: PodTimes, profile: str) -> dict[str, float]:
+    """Seconds of each part of one start, of the whole, and of processors."""
     page = browser.new_page()
     page.set_default_timeout(_LONGEST_SECONDS * 1000)
     served: list[float] = []
+    used: list[float] = []
 
     def note(response: Response) -> None:
         if response.ok and re.search(rf"/user/{_USER}/lab", response.url):
             served.append(time.time())
+            used.append(processor_seconds("chromium"))
 
     page.on("response", note)
     page.goto(running.address)
-    page.fill("input[name=username]", _USER)
-    page.fill("input[name=password]", running.password)
-    page.click("input[type=submit]")
+    if page.locator("input[name=username]").count():
+        page.fill("input[name=username]", _USER)
+        page.fill("input[name=password]", running.password)
+        page.click("input[type=submit]")
     page.locator(f"#profile-item-{profile}, input[value={profile}]").first.click()
     spent = running.placement_seconds()
     clicked = time.time()
@@ -170,11 +195,13 @@ def first_cell(browser: Browser, running: Demo, pods: PodTimes, profile: str) ->
     page.wait_for_url(f"**/user/{_USER}/lab**")
     _run_cell(page)
     done, pod = time.time(), f"jupyter-{_USER}"
+    processors = (processor_seconds(_SERVER), processor_seconds("chromium") - used[0])
     page.close()
     made, bound, runs = pods.made[pod], pods.bound[pod], pods.runs[pod]
     service = running.placement_seconds() - spent
     parts = (made - clicked - service, service, bound - made, runs - bound, served[0] - runs, done - served[0])
-    return dict(zip(_PARTS, parts, strict=True)) | {"whole": done - clicked}
+    seconds = dict(zip(_PARTS, parts, strict=True)) | {"whole": done - clicked}
+    return seconds | dict(zip(_PROCESSORS, processors, strict=True))
 
 
 def _run_cell(page: Page) -> None:
@@ -214,7 +241,7 @@ def start_others(running: Demo, number: int) -> list[threading.Thread]:
 def table(title: str, runs: list[dict[str, float]]) -> str:
     """Median and 95th percentile of each part."""
     lines = [f"\n{title}: {len(runs)} starts\n| part | median s | p95 s |\n|---|---|---|\n"]
-    for part in (*_PARTS, "whole"):
+    for part in (*_PARTS, "whole", *_PROCESSORS):
         seconds = sorted(each[part] for each in runs)
         lines.append(f"| {part} | {seconds[len(seconds) // 2]:.3f} | {quantile(seconds, 0.95):.3f} |\n")
     return "".join(lines)
@@ -222,17 +249,20 @@ def table(title: str, runs: list[dict[str, float]]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables."""
-    options = options_parser(__doc__, rounds=5, others=29).parse_args(arguments)
+    parser = options_parser(__doc__, rounds=5, others=29)
+    parser.add_argument("--known-browser", action="store_true", help="keep the browser's cache")
+    options = parser.parse_args(arguments)
     path, flags = chromium()
     with demo() as running, sync_playwright() as driver:
         pods = PodTimes()
         threading.Thread(target=pods.follow, args=(running,), daemon=True).start()
         browser = driver.chromium.launch(executable_path=path, args=flags)
+        opens = browser.new_context() if options.known_browser else browser
         for title, profile in (("warm, one user", "gpu-slice"), ("cold, one user", "gpu-whole")):
             runs = []
             for _ in range(options.rounds):
                 eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", _LONGEST_SECONDS)
-                runs.append(first_cell(browser, running, pods, profile))
+                runs.append(first_cell(opens, running, pods, profile))
                 stop_all(running)
             if runs:
                 sys.stdout.write(table(title, runs))

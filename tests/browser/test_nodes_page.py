@@ -45,7 +45,7 @@ async def page(context: ServiceContext) -> AsyncIterator[Page]:
         opened.set_default_timeout(PATIENCE_SECONDS * 1000)
         errors: list[str] = []
         opened.on("pageerror", lambda error: errors.append(str(error)))
-        await opened.goto(url)
+        await opened.goto(f"{url}nodes")
         await opened.locator(".device").first.wait_for()
         yield opened
         assert errors == []
@@ -133,7 +133,7 @@ async def test_without_the_stream_the_page_asks_every_30_s(context: ServiceConte
         page.set_default_timeout(PATIENCE_SECONDS * 1000)
         await page.route("**/api/events*", lambda route: route.fulfill(status=503, body="{}"))
         await page.clock.install()
-        await page.goto(url)
+        await page.goto(f"{url}nodes")
         await page.locator("#freshness", has_text="Not live: asks every 30 s").wait_for()
         await page.locator(".device").first.wait_for()
         assert context.watch is not None
@@ -147,7 +147,7 @@ async def test_a_service_that_is_away_is_said_and_found_again(embedded_cluster: 
     async with hub_with_service(embedded_cluster) as service, chromium() as browser:
         await service.ready()
         page = await logged_in(browser, service.hub.url, "watcher")
-        await page.goto(service.url)
+        await page.goto(f"{service.url}nodes")
         freshness = page.locator("#freshness")
         await freshness.get_by_text("Live", exact=True).wait_for()
         await page.route("**/services/dra-spawner/**", lambda route: route.fulfill(status=503, body="<p>No route</p>"))
@@ -183,7 +183,7 @@ async def test_a_stream_that_is_dead_is_noticed(context: ServiceContext) -> None
         page.set_default_timeout(PATIENCE_SECONDS * 1000)
         await page.add_init_script(DEAD_STREAM)
         await page.clock.install()
-        await page.goto(url)
+        await page.goto(f"{url}nodes")
         await page.clock.run_for(1_000)
         freshness = page.locator("#freshness")
         await freshness.get_by_text("Live", exact=True).wait_for()
@@ -202,7 +202,7 @@ async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) ->
         page = await logged_in(browser, service.hub.url, "watcher")
         refused: list[str] = []
         page.on("console", lambda message: refused.append(message.text) if message.type == "error" else None)
-        await page.goto(service.url)
+        await page.goto(f"{service.url}nodes")
         await page.locator(".node-name", has_text="n1").wait_for()
         await page.locator("#freshness", has_text="Live").wait_for()
         logo = page.get_by_role("img", name="JupyterHub")
@@ -213,7 +213,7 @@ async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) ->
         await page.get_by_role("link", name="Home").click()
         await page.wait_for_url("**/hub/home")
         admin = await logged_in(browser, service.hub.url, "admin")
-        await admin.goto(service.url)
+        await admin.goto(f"{service.url}nodes")
         assert await admin.get_by_role("link", name="Admin").count() == 1
         await press_until(admin, "Tab", "#logout")
         await picture(admin, "nodes-of-a-hub")
@@ -228,7 +228,7 @@ async def test_figures_get_old_although_the_stream_goes_on(context: ServiceConte
     async with whole_service(context) as url, chromium() as browser:
         page = await browser.new_page()
         page.set_default_timeout(PATIENCE_SECONDS * 1000)
-        await page.goto(url)
+        await page.goto(f"{url}nodes")
         await page.locator("#freshness[data-state=live]").wait_for()
         row = "<tr><td><span id=wait data-seconds=51>51 s</span></td></tr>"
         await page.evaluate(f"document.querySelector('#notes').innerHTML = '<table>{row}</table>'")
@@ -243,7 +243,7 @@ async def test_figures_get_old_although_the_stream_goes_on(context: ServiceConte
         context.feed.data_age = lambda: 185.0
         async with await browser.new_context(java_script_enabled=False) as plain:
             opened = await plain.new_page()
-            await opened.goto(url)
+            await opened.goto(f"{url}nodes")
             assert "Figures are 3 min old" in await opened.inner_text("#freshness")
         heard_at = time.monotonic()
         context.feed.data_age = lambda: time.monotonic() - heard_at

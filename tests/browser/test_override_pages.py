@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
 
 playwright = pytest.importorskip("playwright.async_api")
-PAGES = ("today", "placeholders", "timeline", "calendar", "decisions", "audit")
+PAGES = ("", "nodes", "placeholders", "timeline", "calendar", "decisions", "audit")
 #: A refusal of the API, which the browser also logs.
 REFUSED = "the server responded with a status of 400"
 
@@ -247,7 +247,7 @@ async def drain_and_stop(hub: Hub, browser: Browser) -> None:
     status, body = await hub.request("POST", "/users/watcher/server", PROFILE)
     assert status in (201, 202), body
     page, errors = await watched(browser, hub, "manager")
-    await opened(page, hub, "")
+    await opened(page, hub, "nodes")
     dialog = page.get_by_role("dialog")
     await page.get_by_role("button", name="Drain: node-b").click()
     await dialog.get_by_text("No user loses a server.").wait_for()
@@ -305,7 +305,7 @@ async def drain_device(page: Page, dialog: Locator) -> None:
 async def read_reports(hub: Hub, browser: Browser) -> None:
     """Reports of the last week, and of problems of the cluster; a link of the frame leads to each."""
     page, errors = await watched(browser, hub, "watcher")
-    await opened(page, hub, "")
+    await opened(page, hub, "nodes")
     for link, picture_name in (
         ("Today", "overrides-today"),
         ("Largest misses", "overrides-misses"),

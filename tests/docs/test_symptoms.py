@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from pathlib import Path
 
 from dra_spawner.placeholders.availability_text import LABELS
-from dra_spawner.spawner.my_devices.device_health import HealthState
-from dra_spawner.user_server.network_interfaces import MISSING
+from dra_spawner.spawner.my_devices import device_health
 from tests.docs.pages import ROOT
 from tests.docs.symptoms import PAGE, page_with_tables
 
@@ -17,7 +17,7 @@ TROUBLESHOOTING = PAGE.read_text()
 BY_HAND = re.sub(r"<!-- \w+, by python .*?<!-- end -->", "", TROUBLESHOOTING, flags=re.DOTALL)
 FOR_USERS = (ROOT / "docs" / "how-to" / "your-server.md").read_text()
 #: Devices, machines and times that a page for users has as examples.
-_EXAMPLES = r"(?: on machine |\bMachine )node-\d|\bgpu-\d|\d+ (?:GiB|min)|(?<=\")\d+"
+_EXAMPLES = r"(?: on machine |\bMachine )node-\d|\bgpu-\d|\d+ (?:GiB|min)(?: of memory(?= needed))?|(?<=\")\d+"
 
 
 def sentences_of(page: str) -> list[str]:
@@ -61,10 +61,17 @@ def test_the_code_says_what_users_are_told_about_it() -> None:
     assert wrong == []
 
 
-def test_users_find_each_badge_and_each_state_of_health() -> None:
+def test_users_find_each_badge_and_each_sentence_about_health() -> None:
     rows = re.findall(r"^\| (`[^|]+) \|", FOR_USERS, re.M)
     named = {word.partition(":")[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
-    assert named == {*LABELS.values(), *(str(each) for each in HealthState), MISSING}
+    assert named == set(LABELS.values())
+    calls = [
+        node for node in ast.walk(ast.parse(Path(device_health.__file__).read_text())) if isinstance(node, ast.Call)
+    ]
+    told = [spoken(each) for call in calls for each in call.args]
+    about_health = [each.partition(".")[0] for each in told if "device" in each and each[0].isupper()]
+    assert len(about_health) == 3, about_health
+    assert [each for each in about_health if each not in FOR_USERS] == []
 
 
 def test_each_cause_of_the_code_has_a_row() -> None:

@@ -123,6 +123,9 @@ async def people_log_in_by_the_hub(service: Service) -> None:
                     assert refused.status == 403
             else:
                 assert page.url.path == "/services/dra-spawner/"
+                assert "What is wrong" in text
+                async with session.get(service.url + "nodes", headers={"Sec-Fetch-Mode": "navigate"}) as page:
+                    text = await page.text()
                 assert "gpu-0" in text
                 assert "25%" in text
                 cookies = {cookie.key: cookie for cookie in jar if "dra-spawner" in cookie["path"]}

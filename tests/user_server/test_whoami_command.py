@@ -61,6 +61,7 @@ def test_an_interface_that_is_there_is_found():
         text, found = whoami(environment), whoami(environment, "--format", "json")
     assert "  interface  lo, found in this server" in text.stdout
     assert "WARNING" not in text.stdout
+    assert "  for  " not in text.stdout, "one device is not told apart by a word of the profile"
     (device,) = json.loads(found.stdout)["devices"]
     assert (device["network"]["present"], device["health"], device["faulty"]) == (True, "unknown", False)
 

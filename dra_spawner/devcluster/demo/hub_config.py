@@ -28,7 +28,7 @@ if settings["own_processes"]:
     # Pods are processes of this machine: they run what is installed here.
     c.DRASpawner.image = settings["image"]
     c.DRASpawner.drivers_prepare_for = {driver: str(word) for driver, word in DRIVERS_PREPARE_FOR.items()}
-    c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+    c.DRASpawner.cmd = [sys.executable, "-m", "dra_spawner.devcluster.demo.user_server"]
     if settings["own_users"]:
         c.DRASpawner.uid = lambda spawner: uid_of(spawner.user.id)
     elif os.geteuid() == 0:
@@ -61,6 +61,8 @@ if settings["placeholders"]:
         f"c.DRASpawnerService.placeholders = {settings['placeholders']!r}\n"
         f"c.DRASpawnerService.placeholder_priority_class = {settings['placeholder_priority_class']!r}\n"
         f"c.DRASpawnerService.namespace = {settings['namespace']!r}\n"
+        # Names of the demo are invented, so its page Use shows them.
+        "c.DRASpawnerService.history = {'user_names': 'plain'}\n"
     )
     c.JupyterHub.services.append(
         {
@@ -89,7 +91,11 @@ c.JupyterHub.load_roles = [
 if settings["placeholders"]:
     access = f"access:services!service={names.HUB_SERVICE}"
     c.JupyterHub.load_roles += [
-        {"name": names.SERVICE, "services": [names.HUB_SERVICE], "scopes": ["list:users", "read:servers"]},
+        {
+            "name": names.SERVICE,
+            "services": [names.HUB_SERVICE],
+            "scopes": ["list:users", "read:servers", "list:groups", "read:groups"],
+        },
         {
             "name": "dra-spawner-admin",
             "users": [settings["admin"]],

@@ -58,7 +58,10 @@ class DeviceUse(HistoryReport[DeviceUseReport]):
             memberships = read_groups(*self._hub(), database.names.stored)
         except SourceError as error:
             log.warning("Groups are not known: error=%s", error)
-            problem = "Groups are not known: the hub does not tell them to the service. Its log has the reason."
+            problem = (
+                "Groups are not known: the hub does not tell them to the service. Its role in the hub may lack "
+                "the scopes list:groups and read:groups; the log has the reason."
+            )
         policy = self._budgets.policy
         launches = list(database.launches(now - _DAYS - policy.reach, now))
         used = use_report(launches, now - _DAYS, now, policy, memberships)

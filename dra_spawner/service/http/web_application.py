@@ -46,7 +46,7 @@ _HERE = Path(__file__).parent
 #: docs/reference/api.md and tests/adversary/test_requests.py have a row for each address: the
 #: answer that each caller gets.
 ADDRESSES: tuple[Address, ...] = (
-    ("", NodesPage),
+    ("", TodayPage),
     ("api/openapi.json", OpenApiHandler),
     ("api/events", EventsHandler),
     ("api/status", handlers.StatusHandler),
@@ -86,6 +86,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/use", UseHandler),
     ("api/doctor", DoctorHandler),
     ("api/today", TodayHandler),
+    ("nodes", NodesPage),
     ("report", MissReportPage),
     ("use", UsePage),
     ("placeholders", override_pages.PlaceholdersPage),
@@ -98,7 +99,6 @@ ADDRESSES: tuple[Address, ...] = (
     ("decisions", override_pages.DecisionsPage),
     ("audit", override_pages.AuditPage),
     ("doctor", DoctorPage),
-    ("today", TodayPage),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.LivenessHandler),
     ("readyz", handlers.ReadinessHandler),

@@ -13,12 +13,12 @@ from dra_spawner.common.json_types import JsonObject
 Event = JsonObject
 
 _FIRST_SENTENCE: Final = "Your server is being prepared."
-_AT_ITS_PLACE: Final = "A place was found. Your server is being prepared there."
+_AT_ITS_PLACE: Final = "A machine was found. Your server is being prepared there."
 #: Reason of the scheduler's event for a pod that fits nowhere; its text is for administrators.
 _UNSCHEDULABLE: Final = "FailedScheduling"
 #: What users read instead of an event, by the event's reason. The last sentence stays during other events.
 EVENT_SENTENCES: Final[Mapping[str, str]] = {
-    _UNSCHEDULABLE: "Your server waits until a place with all that it needs is free.",
+    _UNSCHEDULABLE: "Your server waits until a machine with all that it needs is free.",
     "TriggeredScaleUp": "A new machine is being started for your server.",  # cluster-autoscaler
     "Nominated": "A new machine is being started for your server.",  # Karpenter
     "Scheduled": _AT_ITS_PLACE,

@@ -67,7 +67,7 @@ async def test_the_demo_serves_a_form_and_has_warm_placeholders() -> None:
 
 async def can_do_what_the_pages_show(session: aiohttp.ClientSession, service: str) -> None:
     """Check that the demo's administrator has every level of access, and may stop servers and drain devices."""
-    async with session.get(service) as answer:
+    async with session.get(f"{service}nodes") as answer:
         page = await answer.text()
     allowed, xsrf = (re.search(f'{each}="([^"]*)"', page) for each in ("data-allowed", "data-xsrf"))
     assert allowed is not None

@@ -108,7 +108,7 @@ class TestLine:
     def test_our_reason_is_kept_when_the_scheduler_tries_again(self):
         messages = StartMessages("jupyterhub", "jupyter-ada")
         messages.with_events([event("a", "0/4 nodes are available")])
-        assert messages.line() == "Your server waits until a place with all that it needs is free."
+        assert messages.line() == "Your server waits until a machine with all that it needs is free."
         messages.notify("All devices are in use.")
         messages.with_events([event("b", "0/5 nodes are available")])
         assert messages.line("One other server has waited longer.") == (
@@ -120,7 +120,7 @@ class TestLine:
         messages.notify("All devices are in use.")
         messages.found_place("15 GiB of gpu-3 on node-2, already prepared")
         assert messages.line() == (
-            "Yours: 15 GiB of gpu-3 on node-2, already prepared. A place was found. Your server is being prepared there."
+            "Yours: 15 GiB of gpu-3 on node-2, already prepared. A machine was found. Your server is being prepared there."
         )
         messages.with_events([event("a", "Pulling image x", "Pulling")])
         assert messages.line().endswith("is being downloaded. This may take some minutes.")

@@ -116,7 +116,7 @@ class ClassOutcome:
     verdict, is_possible, rehearsed_at
         The last verdict, and when it was found; empty and None before the first.
     turned_at
-        When the verdict turned to No; None unless it is No now.
+        When the verdict turned from Yes to another; None while it is Yes.
     is_told
         Whether the message about that was sent.
     prepared, ready_at
@@ -137,7 +137,7 @@ class ClassOutcome:
     longest_seconds: float = 0.0
 
     def rehearsed(self, verdict: str, at: datetime, *, is_possible: bool) -> ClassOutcome:
-        """The same after a rehearsal. A verdict that has turned to No is told again only after it was another one."""
+        """The same after a rehearsal. A verdict that is not Yes is told again only after it was Yes."""
         is_same_no = self.turned_at is not None and not is_possible
         return replace(
             self,

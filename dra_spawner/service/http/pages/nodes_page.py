@@ -62,9 +62,9 @@ _KINDS = {
 
 
 class NodesPage(PageHandler):
-    """``GET`` of the prefix: the page."""
+    """``GET nodes``: the page."""
 
-    @endpoint("The page.", Access.READ, media_type=HTML, is_page=True, leads_to="classes")
+    @endpoint("Page: nodes, their devices, and who has them.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:
         watch = self.context.watch
         # With scripts, the nodes come from the API.
@@ -91,7 +91,7 @@ class NodesPage(PageHandler):
             readiness=readiness,
             problems=self._problems(),
             has_orders=controller is not None and controller.is_on,
-            next_nodes=url_concat(self.web.url(""), {"after": after}) if after else "",
+            next_nodes=url_concat(self.web.url("nodes"), {"after": after}) if after else "",
         )
 
     def _problems(self) -> Sequence[str]:

@@ -140,7 +140,7 @@ def _holders(context: ServiceContext, shape_id: str) -> list[dict[str, str]]:
                 "server": server or f"claim {each.claim.name}",
                 "device": each.device.device,
                 "node": each.node,
-                "link": f"{context.web.url('')}?search={part_of_path(user or each.node)}",
+                "link": f"{context.web.url('nodes')}?search={part_of_path(user or each.node)}",
             }
         )
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dra_spawner.placeholders.controller.records.decision_text import REFUSAL
 from dra_spawner.placeholders.lifecycle import ActionKind
 from dra_spawner.service.http.pages.override_pages import OverridePage
 from dra_spawner.service.http.pages.page_text import begins, begins_in, unrehearsed
@@ -22,6 +23,7 @@ _WORDS: Final[Mapping[str, str]] = {
     ActionKind.DELETE_PLACEHOLDER: "placeholder deleted",
     ActionKind.ADD_CONSUMER: "device handed over",
     ActionKind.DELETE_CLAIM: "claim deleted",
+    REFUSAL: "no placeholder for a server",
     ActionKind.LABEL_NODE: "node labelled",
     ActionKind.LABEL_POD: "pod labelled",
 }
@@ -37,9 +39,15 @@ class TodayHandler(ApiHandler):
 
 
 class TodayPage(OverridePage):
-    """``GET today``: the same as a page."""
+    """``GET`` of the prefix: the same as a page."""
 
-    @endpoint("Page: what is wrong, who waits, what comes, what was done.", Access.READ, media_type=HTML, is_page=True)
+    @endpoint(
+        "Page: what is wrong, who waits, what comes, what was done.",
+        Access.READ,
+        media_type=HTML,
+        is_page=True,
+        leads_to="classes",
+    )
     async def get(self) -> None:
         found = await today_json(self.context)
         errors = sum(each["severity"] == "error" for each in found["wrong"])

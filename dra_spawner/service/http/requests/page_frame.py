@@ -19,8 +19,8 @@ OLD_SECONDS: Final = 15.0
 
 #: Titles of the pages in the order of their links. A link is shown where the application has the address.
 PAGES: Final[Mapping[str, str]] = {
-    "today": "Today",
-    "": "Nodes",
+    "": "Today",
+    "nodes": "Nodes",
     "placeholders": "Placeholders",
     "timeline": "Timeline",
     "calendar": "Calendar",

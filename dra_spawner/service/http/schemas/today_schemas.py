@@ -17,7 +17,7 @@ _HOLDER: Final = record(
         "server": text("jupyter-ada"),
         "device": text("gpu-0"),
         "node": text("n1"),
-        "link": text("/services/dra-spawner/?search=ada"),
+        "link": text("/services/dra-spawner/nodes?search=ada"),
     }
 )
 TODAY: Final = record(

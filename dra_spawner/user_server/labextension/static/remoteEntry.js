@@ -48,7 +48,7 @@
     return made;
   }
 
-  function deviceElement(device) {
+  function deviceElement(device, index, all) {
     const card = element("section", "", device.faulty ? "dra-device dra-faulty" : "dra-device");
     card.append(element("h3", device.product ? `${device.name} (${device.product})` : device.name));
     const network = device.network || {};
@@ -56,7 +56,7 @@
       Share: device.share.map((each) => each.words).join(", "),
       Enforced: device.enforcement,
       Health: `${device.faulty ? "⚠ " : ""}${device.health_sentence || device.health}`,
-      For: device.claim,
+      For: all.length > 1 ? device.claim : "", // a word of the profile, which tells devices apart
       Interface: network.interface,
       Hardware: network.hardware_address,
       Addresses: (network.addresses || []).join(", "),

@@ -46,7 +46,7 @@ async def test_pending_servers_and_users_of_their_devices(embedded_cluster: Clus
             ("<b>bob</b>", "jupyter-bob", "node-a"),
         ]
         assert {each["device"] for each in waiting["holders"]} == {"gpu-0", "gpu-1"}
-        assert waiting["holders"][1]["link"] == "/?search=%3Cb%3Ebob%3C/b%3E"
+        assert waiting["holders"][1]["link"] == "/nodes?search=%3Cb%3Ebob%3C/b%3E"
         assert [each["name"] for each in found["expected"]] == ["Physics <i>"]
         wrong = {each["sentence"]: each for each in found["wrong"]}
         never = wrong["Servers of huge cannot start: the node with most devices has 2."]
