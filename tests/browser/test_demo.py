@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import queue
@@ -169,8 +170,14 @@ def picture(page, name: str) -> None:
         page.screenshot(path=path)
 
 
+def recorder():
+    """Takes the next picture of a page, for the picture that moves (moving_picture.py)."""
+    numbers = itertools.count(1)
+    return lambda page: picture(page, f"frame-{next(numbers):02}")
+
+
 def test_from_the_command_to_a_share_in_jupyterlab(browser):
-    demo = start_demo()
+    demo, record = start_demo(), recorder()
     try:
         eventually_sync(lambda: warm_placeholders(demo) >= 2, "placeholders are warm")
         page = browser.new_page(viewport={"width": 1100, "height": 760})
@@ -186,16 +193,24 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         assert texts == [f"{size} GiB" for size in range(5, 45, 5)]
         assert page.locator("select[name=profile-option-gpu-slice--memory]").input_value() == "10Gi"
         picture(page, "demo-form")
+        record(page)
         log = Path(said(r"JupyterHub's log +(\S+)", "\n".join(demo.lines))).read_text()
         assert "it answers 40" not in log, "the service lets the hub ask for availability"
         page.get_by_role("button", name="Start").click()
+        page.locator("#progress-message", has_text="Yours").wait_for()
+        record(page)
 
         page.wait_for_url("**/user/admin/lab**")
+        page.locator(".jp-LauncherCard[data-category=Notebook]").first.wait_for()
+        # JupyterLab offers its news at some moment; a picture has none.
+        page.add_style_tag(content=".Toastify { display: none }")
+        record(page)
         page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
         page.get_by_text("| Idle").wait_for()
         cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
         cell.click()
         page.keyboard.type("!env | sort | grep DRA_")
+        record(page)
         page.keyboard.press("Shift+Enter")
         output = page.locator(".jp-OutputArea-output").filter(has_text="DRA_").filter(has_text="10Gi").first
         try:
@@ -204,9 +219,8 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
             picture(page, "demo-failed")
             raise
         seen = output.inner_text()
-        # JupyterLab offers its news at some moment; a picture has none.
-        page.add_style_tag(content=".Toastify { display: none }")
         picture(page, "demo-lab")
+        record(page)
         assert "10Gi" in seen
         assert "gpu" in seen
 
@@ -221,11 +235,14 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         page.get_by_role("link", name="dra-spawner", exact=True).click()
         page.wait_for_url("**/services/dra-spawner/")
         page.get_by_role("heading", name="What is wrong").wait_for()
+        record(page)
         page.get_by_role("link", name="Nodes", exact=True).click()
         page.locator(".device[aria-label*=admin]").first.wait_for()
         picture(page, "demo-service")
+        record(page)
         page.goto(f"{demo.address}/hub/home")
         page.get_by_text(re.compile("Your server has 10 GiB of gpu-. on shared-gpus, already prepared")).wait_for()
+        record(page)
         page.click("#stop")
         page.locator("#stop").wait_for(state="hidden")
         eventually_sync(lambda: (demo.api("/users/admin") or {}).get("servers") == {}, "the server is stopped")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,7 @@ import pytest
 import yaml
 
 from dra_spawner.cli import command_parser
+from dra_spawner.devcluster.demo import demo
 from tests.chart.rendering import (
     CHART,
     EVERYTHING,
@@ -29,7 +32,7 @@ from tests.chart.rendering import (
     rendered,
     run_helm,
 )
-from tests.integration.try_scopes import SCOPES
+from tests.integration.try_scopes import SCOPES, token_of_the_chart
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -112,6 +115,34 @@ def test_choices_are_tried_with_a_token_of_their_own() -> None:
     for name in ("gpus", "dra-spawner-metrics"):
         with pytest.raises(RenderingFailed, match=r"try\.hubServiceName is the name of another service"):
             rendered({**values, "try": {**trying, "hubServiceName": name}})
+
+
+async def test_the_pod_tries_the_choices_of_a_hub() -> None:
+    """The command line, the environment and the memory that the chart gives it, at the demo's hub."""
+    trying = {"enabled": True, "profiles": ["cpu", "gpu-slice/memory=5Gi"], "timeoutSeconds": 300}
+    (container,) = of_kind(rendered({**IMAGE, "try": trying}, with_tests=True), "Pod", "-try")["spec"]["containers"]
+    program, *words = [*container["command"], *container["args"]]
+    assert container["resources"]["limits"] == {"memory": "256Mi"}
+    async with demo.demo(demo.DemoOptions(port=0), lambda _: None, asyncio.Event()) as running:
+        words = [each.replace("http://proxy-public", running.address) for each in words]
+        (variable,) = container["env"]
+        token = await token_of_the_chart(running, "dra-spawner-try")
+        # What the image has: Python, and its own programs.
+        path = f"{Path(sys.executable).parent}:{os.defpath}"
+        process = await asyncio.create_subprocess_exec(
+            *(Path(sys.executable).with_name(program), *words),
+            env={"PATH": path, variable["name"]: token},
+            cwd="/",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await process.communicate()
+    assert (process.returncode, errors.decode()) == (0, ""), output.decode()
+    works, said = output.decode(), re.findall(r"^works +(\S+):", output.decode(), re.MULTILINE)
+    assert said == trying["profiles"], works
+    assert "5 GiB of 40 GiB memory" in works
+    assert "2 of 2 choices work" in works
 
 
 def test_rules_and_dashboard_are_included_where_they_are(tmp_path: Path) -> None:

@@ -270,8 +270,8 @@ def test_only_the_jobs_that_publish_may_write() -> None:
     assert writing == {
         "build": [],
         "package": ["id-token"],
-        "images": ["packages"],
-        "chart": ["packages"],
+        "images": ["id-token", "packages"],
+        "chart": ["id-token", "packages"],
         "release": ["contents"],
     }
     versions = {each.get("arguments") for each in jobs["images"]["strategy"]["matrix"]["include"]}
@@ -331,6 +331,45 @@ def test_nothing_is_published_that_was_not_tested_and_the_package_is_last() -> N
     assert [name for name, needs in before.items() if "build" not in needs] == ["build"]
     first = next(step for step in jobs["build"]["steps"] if "run" in step)
     assert "workflows/ci.yaml/runs?status=success&head_sha=${{ github.sha }}" in first["env"]["RUNS"]
+
+
+#: Programs of the steps that publish: each writes its command line down, and says what the real one says.
+STAND_INS = {
+    "docker": 'echo "docker $*" >> log; for last; do :; done; case "$*" in *metadata.json*) '
+    f'echo \'{{"containerimage.digest": "{DIGEST}"}}\' > metadata.json;; esac',
+    "helm": f'echo "helm $*" >> log; if [ "$1" = push ]; then echo "Pushed: $3:1.2.0"; echo "Digest: {DIGEST}"; fi >&2',
+    "python3": 'echo "python3 $*" >> log; mkdir -p chart/dra-spawner; touch dra-spawner-1.2.0.tgz',
+    "cosign": 'echo "cosign $*" >> log',
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None or shutil.which("jq") is None, reason="needs bash and jq")
+@all_of_them("job, signed", [("images", "ghcr.io/example/service"), ("chart", "ghcr.io/example/charts/dra-spawner")])
+def test_what_is_published_is_signed_by_its_digest(job: str, signed: str, tmp_path: Path) -> None:
+    """A tag can be moved to something else; the signature of a digest cannot."""
+    directory = tmp_path / job
+    (directory / "bin").mkdir(parents=True)
+    for name, text in STAND_INS.items():
+        (directory / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
+        (directory / "bin" / name).chmod(0o755)
+    if job == "chart":
+        (directory / "digest").mkdir()
+        (directory / "digest" / "image").write_text(f"ghcr.io/example/service {DIGEST} 1.2.0\n")
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"][job]["steps"]
+    assert any(each.get("uses", "").startswith("sigstore/cosign-installer@") for each in steps)
+    (command,) = [each["run"] for each in steps if "run" in each]
+    environment = {"IMAGE": "ghcr.io/Example/service", "TAG": "1.2.0", "OWNER": "Example", "FILE": "f", "TOKEN": "t"}
+    path = f"{directory / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-ec", command],
+        env={**environment, "ACTOR": "a", "PATH": path},
+        cwd=directory,
+        check=True,
+        timeout=240,
+    )
+    done = (directory / "log").read_text().splitlines()
+    assert done[-1] == f"cosign sign --yes {signed}@{DIGEST}"
+    assert any(" login ghcr.io" in each for each in done)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -18,8 +18,7 @@ from dra_spawner.commands.trying.try_command import TryOptions, run_try
 from dra_spawner.devcluster.demo import demo
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.kube.client.api import KubernetesApi
-from tests.integration.hub_with_service import log_in
-from tests.integration.try_scopes import SCOPES
+from tests.integration.try_scopes import token_of_the_chart
 from tests.polling import PATIENCE_SECONDS, eventually
 
 #: The hub asks for a device of a class that no driver publishes.
@@ -102,17 +101,7 @@ async def refusals(running: demo.Running, options: dict[str, Any]) -> None:
 
 async def scopes_of_the_chart(running: demo.Running, options: dict[str, Any]) -> None:
     """The scopes that the chart gives to its service for `helm test` are enough, for its user alone."""
-    scopes = [each.format("trial") for each in SCOPES]
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-        await log_in(session, running.address, running.admin, running.password)
-        async with session.get(f"{running.address}/hub/token"):
-            pass
-        (xsrf,) = {each.value for each in session.cookie_jar if each.key == "_xsrf"}
-        url = f"{running.address}/hub/api/users/{running.admin}/tokens"
-        async with session.post(url, json={"scopes": scopes}, headers={"X-XSRFToken": xsrf}) as answer:
-            assert answer.status == 201, await answer.text()
-            token = (await answer.json())["token"]
-    known = {**options, "token": token, "profiles": ("cpu",)}
+    known = {**options, "token": await token_of_the_chart(running, "trial"), "profiles": ("cpu",)}
     code, report, messages = await trying(TryOptions(**known, user="trial"))
     assert (code, report["works"], messages) == (0, 1, ""), report
     code, report, messages = await trying(TryOptions(**known, user="another"))
