@@ -13,11 +13,21 @@ from dra_spawner.spawner.hub_parts.running_hub import serve_in_hub
 if TYPE_CHECKING:
     from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 
-__all__ = ["AVAILABILITY", "DEVICES", "START", "serve_availability", "serve_devices", "serve_start"]
+__all__ = [
+    "AVAILABILITY",
+    "DEVICES",
+    "START",
+    "TICKETS",
+    "serve_availability",
+    "serve_devices",
+    "serve_start",
+    "serve_tickets",
+]
 
 AVAILABILITY: Final = "dra-spawner/availability"
 DEVICES: Final = "dra-spawner/devices"
 START: Final = "dra-spawner/start"
+TICKETS: Final = "dra-spawner/tickets"
 
 
 def serve_availability() -> bool:
@@ -33,6 +43,11 @@ def serve_devices() -> bool:
 def serve_start() -> bool:
     """Answer the scripts of pages of a start; returns whether the hub has a web application yet. Idempotent."""
     return serve_in_hub(START, _start_handler)
+
+
+def serve_tickets() -> bool:
+    """Answer the scripts of pages about tickets; returns whether the hub has a web application yet. Idempotent."""
+    return serve_in_hub(TICKETS, _tickets_handler)
 
 
 def _availability_handler() -> type[QuietHandler]:
@@ -51,3 +66,9 @@ def _start_handler() -> type[QuietHandler]:
     from dra_spawner.spawner.user_pages.start_handler import StartHandler
 
     return StartHandler
+
+
+def _tickets_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.ticket_pages.tickets_handler import TicketsHandler
+
+    return TicketsHandler

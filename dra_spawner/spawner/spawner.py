@@ -19,7 +19,7 @@ from traitlets import default, observe
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.home_page import HomePage
-from dra_spawner.spawner.hub_addresses import serve_devices, serve_start
+from dra_spawner.spawner.hub_addresses import serve_devices, serve_start, serve_tickets
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.progress.server_record import ServerRecord
@@ -29,6 +29,7 @@ from dra_spawner.spawner.server_start import ServerStart
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_form import SpawnForm
 from dra_spawner.spawner.start_page import StartPage
+from dra_spawner.spawner.ticket_access import forget_tickets
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class DRASpawner(SpawnerSettings):
         extend_templates(getattr(running_hub(), "tornado_settings", {}), self.log)
         serve_devices()
         serve_start()
+        if self.tickets:
+            serve_tickets()
 
     # The form
 
@@ -204,6 +207,12 @@ class DRASpawner(SpawnerSettings):
         page = self._dra.page
         async for item in progress_items(lambda: self.events, page.line, page.has_ended):
             yield item
+
+    async def delete_forever(self) -> None:
+        """Delete what KubeSpawner made for a user or a named server; with the user, the user's tickets go, too."""
+        if not self.name:
+            await forget_tickets(self._dra.server)
+        await super().delete_forever()
 
     # The state
 

@@ -150,6 +150,12 @@ class StartPage:
             return False
         return asyncio.get_running_loop().time() - began >= SHORT_SECONDS
 
+    def has_waited_in_vain(self) -> bool:
+        """Whether the last start has failed while the server waited for devices."""
+        start = self._spawner._start_future
+        failed = start is not None and start.done() and (start.cancelled() or start.exception() is not None)
+        return bool(failed and self.progress.began and self.progress.waiting_for)
+
     def _pod(self) -> JsonObject:
         """The pod of the start; empty before it is seen. A start without devices publishes none."""
         return self.progress.pod or self._server.pod() or {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from dra_spawner.spawner.hub_parts.hub_wide import this_hub
+from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS, retry_until_done, this_hub
 from dra_spawner.spawner.server_context import ServerContext
 
 if TYPE_CHECKING:
     from dra_spawner.ticket_store.ticket_store import TicketStore
 
-__all__ = ["tickets_of"]
+__all__ = ["forget_tickets", "tickets_of"]
 
 
 def tickets_of(server: ServerContext) -> TicketStore | None:
@@ -37,3 +37,23 @@ def tickets_of(server: ServerContext) -> TicketStore | None:
             turn=asyncio.Lock(),
         ),
     )
+
+
+async def forget_tickets(server: ServerContext) -> None:
+    """Remove the tickets of a user who is deleted; after a short wait this continues in the background."""
+    store = tickets_of(server)
+    if store is None:
+        return
+    from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
+
+    user = server.spawner.user.name
+
+    async def is_done() -> bool:
+        try:
+            await store.forget(user)
+        except TicketsUnavailable:
+            return False
+        return True
+
+    removal = retry_until_done(is_done, "remove the tickets of a deleted user", server.log)
+    await asyncio.wait({this_hub().begin(removal, "removal of tickets")}, timeout=CLEAN_UP_WAIT_SECONDS)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from jinja2 import BaseLoader, ChoiceLoader, FileSystemLoader, PrefixLoader
 
+from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.user_pages.server_notes import note_of_server, server_notes
 
 __all__ = ["extend_templates"]
@@ -46,5 +47,15 @@ def extend_templates(settings: Mapping[str, Any], log: Logger) -> None:
         if environment is None or not isinstance(loader, BaseLoader) or isinstance(loader, _Extended):
             continue
         environment.loader = _Extended(loader)
-        environment.globals |= {"dra_spawner_notes": server_notes, "dra_spawner_note": note_of_server}
+        environment.globals |= {
+            "dra_spawner_notes": server_notes,
+            "dra_spawner_note": note_of_server,
+            "dra_spawner_has_tickets": has_tickets,
+        }
         log.debug("JupyterHub's pages are extended: %s", name)
+
+
+def has_tickets(user: Any) -> bool:
+    """Whether a user's pages show the queue for devices (``DRASpawner.tickets``)."""
+    parts = parts_of(getattr(user, "spawner", None))
+    return parts is not None and bool(parts.server.spawner.tickets)

@@ -16,6 +16,8 @@
   // Values of a drop-down with free text: of this form, and of jupyterhub-fancy-profiles.
   const freeText = ["unlisted-choice", "unlisted_choice", "--extra-selectable-item"];
 
+  const waitingStates = ["waits", "needs-node", "when-stopped"];
+
   const fieldName = (slug, option) => `profile-option-${slug}--${option}`;
 
   // What is chosen
@@ -235,6 +237,16 @@
       Object.keys(data.profiles).forEach(showFancyProfile);
     }
     showAge();
+    sayChoice();
+  }
+
+  // For the page's own script of the queue: what is chosen, where it is not free now; null for anything else.
+  function sayChoice() {
+    const slug = document.querySelector("input[name=profile]:checked")?.value;
+    const choice = Object.hasOwn(data.profiles, slug) ? chosenName(slug) : null;
+    const server = new URL(data.address, window.location.href).searchParams.get("server");
+    const detail = waitingStates.includes(availability(choice).state) ? { choice, server } : null;
+    document.dispatchEvent(new CustomEvent("dra-spawner-choice", { detail }));
   }
 
   function valuesOf(slug, option) {

@@ -1,0 +1,160 @@
+"""The tickets of one user at this hub: what pages show of them, and what the user changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, Final
+
+from dra_spawner.fairness.tickets.ticket_book import TicketRefusal, TicketRefused, TicketStanding
+from dra_spawner.placeholders.lifecycle import TicketState
+from dra_spawner.placeholders.planner.targets.choice_names import options_of, profile_of
+from dra_spawner.spawner.availability.form_choices import (
+    FormChoices,
+    choice_text,
+    chosen_profile,
+    form_choices,
+    name_of_options,
+)
+from dra_spawner.spawner.ticket_pages.shown_ticket import ShownTicket, kept_ticket, shown_ticket
+from dra_spawner.ticket_store.ticket_store import TicketStore, TicketsUnavailable
+
+__all__ = ["OwnTickets", "TooManyChanges", "UserForm"]
+
+#: Changes that a user may make in a minute; a page makes one at each click.
+_MOST_CHANGES: Final = 20
+_CHANGES_SECONDS: Final = 60.0
+#: Seconds after a reading for which the place is surely kept: a device is held for a minute at least.
+_KEPT_SECONDS: Final = 60.0
+
+
+class TooManyChanges(Exception):
+    """Raised for a user who changes tickets faster than any person does."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserForm:
+    """A user's own form.
+
+    Attributes
+    ----------
+    profiles
+        As KubeSpawner has initialized them.
+    """
+
+    profiles: Sequence[Mapping[str, Any]]
+    choices: FormChoices
+
+    @classmethod
+    def of(cls, profiles: Sequence[object]) -> UserForm:
+        """The form of a list of profiles that KubeSpawner has initialized."""
+        known = [each for each in profiles if isinstance(each, Mapping)]
+        return cls(known, form_choices(known))
+
+    def text(self, name: str) -> str | None:
+        """A choice's name for users; None if the form has no such choice."""
+        known = self.choices.known_name(name)
+        profile = chosen_profile(self.profiles, profile_of(name)) if known is not None else None
+        return choice_text(profile, options_of(known)) if profile is not None and known is not None else None
+
+    def chosen(self, slug: str, options: object) -> str | None:
+        """Name of the choice that user options make; None with free text, or if the form lacks it."""
+        return name_of_options(chosen_profile(self.profiles, slug), options, self.choices)
+
+
+@dataclass(eq=False)
+class OwnTickets:
+    """The tickets of one user.
+
+    Attributes
+    ----------
+    hub
+        `Ticket.hub` of this hub; tickets of other hubs are shown there.
+    store
+        The queue of the cluster.
+    seconds, now
+        Monotonic and wall clock.
+    """
+
+    user: str
+    hub: str
+    store: TicketStore
+    seconds: Callable[[], float] = monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _last: tuple[float, list[TicketStanding]] | None = None
+    _changes: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_CHANGES))
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def shown(self, form: UserForm) -> list[ShownTicket]:
+        """The tickets as pages show them.
+
+        Raises
+        ------
+        TicketsUnavailable
+            If it is not known which there are.
+        """
+        try:
+            found = await self.store.standings(self.user)
+        except TicketsUnavailable:
+            if self._last is None or self.seconds() - self._last[0] > _KEPT_SECONDS:
+                raise
+            kept = (kept_ticket(each, form.text(each.ticket.choice)) for each in self._last[1])
+            return [each for each in kept if each is not None]
+        standings = [each for each in found if each.ticket.hub == self.hub]
+        self._last = (self.seconds(), standings)
+        now = self.now()
+        shown = (shown_ticket(each, form.text(each.ticket.choice), now) for each in standings)
+        return [each for each in shown if each is not None]
+
+    async def is_held(self, choice: str) -> bool:
+        """Whether a device of a choice is held for the user at this hub.
+
+        Raises
+        ------
+        TicketsUnavailable
+        """
+        standing = await self.store.standing(self.user, choice)
+        return standing is not None and standing.is_held and standing.ticket.hub == self.hub
+
+    async def join(self, choice: str, groups: Sequence[str]) -> None:
+        """Join the queue of a choice. Idempotent: an open ticket keeps its place, and nothing is written.
+
+        Raises
+        ------
+        TicketRefused, TicketsUnavailable, TooManyChanges
+        """
+        async with self._one_at_a_time:
+            standing = await self.store.standing(self.user, choice)
+            is_open = standing is not None and standing.ticket.state.is_open
+            # A device that is held no longer is for others, also if the leader has not said so yet.
+            is_over = standing is not None and standing.ticket.state is TicketState.HELD and not standing.is_held
+            if standing is None or not is_open or is_over:
+                self._count_change()
+                if is_over:
+                    await self.store.leave(self.user, choice)
+                standing = await self.store.join(self.user, choice, groups)
+            if standing.ticket.hub != self.hub:
+                raise TicketRefused(TicketRefusal.NAME, "You are in the queue for this choice already, at another hub.")
+
+    async def leave(self, choice: str) -> None:
+        """Leave the queue of a choice. Idempotent.
+
+        Raises
+        ------
+        TicketsUnavailable, TooManyChanges
+        """
+        async with self._one_at_a_time:
+            standing = await self.store.standing(self.user, choice)
+            if standing is not None and standing.ticket.state.is_open:
+                self._count_change()
+                await self.store.leave(self.user, choice)
+
+    def _count_change(self) -> None:
+        now = self.seconds()
+        if len(self._changes) == _MOST_CHANGES and now - self._changes[0] < _CHANGES_SECONDS:
+            raise TooManyChanges
+        self._changes.append(now)

@@ -1,0 +1,168 @@
+"""``{hub}/dra-spawner/tickets``: the tickets of the user who is logged in, for the scripts of the hub's pages.
+
+``GET`` tells them. ``PUT`` and ``DELETE`` join and leave a queue, ``POST`` starts a server with the device that is
+held. Query: ``choice``, and ``server`` of the page. No user acts for another one here, not even an administrator. A
+refusal is JSON with a sentence, ``problem``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from jupyterhub.user import User
+from jupyterhub.utils import url_escape_path, url_path_join
+from tornado.web import HTTPError
+
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.fairness.tickets.ticket_book import TicketRefused
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
+from dra_spawner.spawner.server_context import ServerContext
+from dra_spawner.spawner.ticket_access import tickets_of
+from dra_spawner.spawner.ticket_pages.own_tickets import OwnTickets, TooManyChanges, UserForm
+from dra_spawner.spawner.user_pages.start_handler import BeginningHandler, options_with, start_state
+from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
+
+__all__ = ["TicketsHandler"]
+
+#: Seconds for which a user's form is taken to be the same: it may come from a function that asks others.
+_FORM_SECONDS: Final = 30.0
+#: Users whose forms and changes are remembered.
+_MOST_USERS: Final = 2000
+_NOT_KNOWN: Final = "Your place in a queue is not known now. This page tries again."
+_TRY_AGAIN: Final = "The queue cannot be changed now. Please try again in a minute."
+
+
+class TicketsHandler(BeginningHandler):
+    """Answers the scripts of pages about tickets."""
+
+    async def get(self) -> None:
+        """Write the user's tickets, and the choice for which the page may offer one."""
+        parts, own = self._of_page()
+        form = await _user_form(parts)
+        answer: JsonObject = {"tickets": [], "problem": "", "own": _own_choice(parts, form)}
+        try:
+            answer["tickets"] = [each.as_json() for each in await own.shown(form)]
+        except TicketsUnavailable:
+            answer["problem"] = _NOT_KNOWN
+        self._write(answer)
+
+    async def put(self) -> None:
+        """Join a queue. Idempotent."""
+        parts, own = self._of_page()
+        await self._change(own.join(await self._choice(parts), parts.server.user_groups))
+
+    async def delete(self) -> None:
+        """Leave a queue. Idempotent; also for a choice that is gone."""
+        _, own = self._of_page()
+        await self._change(own.leave(self.get_query_argument("choice", "")))
+
+    async def post(self) -> None:
+        """Start a server with the device that is held; end a start that still waits before."""
+        parts, own = self._of_page()
+        choice = await self._choice(parts)
+        spawner = parts.server.spawner
+        user = spawner.user
+        if problem := await _problem_of_start(own, choice, spawner):
+            self._refuse(*problem)
+            return
+        form = await _user_form(parts)
+        options = options_with(spawner.user_options, choice, form.choices)
+        if start_state(spawner) == "waiting" and not await self.end_start(user, spawner):
+            self._refuse(409, "Your server has started meanwhile.")
+            return
+        await self.begin_start(user, spawner, options)
+        pending = ("spawn-pending", url_escape_path(user.name), url_escape_path(spawner.name))
+        self._write({"address": url_path_join(self.hub.base_url, *pending)})
+
+    def _of_page(self) -> tuple[Any, OwnTickets]:
+        """The server of the page, and its user's tickets.
+
+        Raises
+        ------
+        HTTPError
+            403 without a login, or for a user who may not start servers; 404 where tickets are off.
+        """
+        user: Any = self.current_user
+        if not isinstance(user, User) or self.get_query_argument("user", user.name) != user.name:
+            raise HTTPError(403)
+        if not self.get_scope_filter("servers")(user.orm_user, "user"):
+            raise HTTPError(403)
+        parts = self.server_parts()
+        server: ServerContext = parts.server
+        store = tickets_of(server)
+        if store is None:
+            raise HTTPError(404)
+        hub = f"{server.hub_namespace}/{server.spawner.shapes_config_map}"
+        known: dict[str, OwnTickets] = this_hub().shared("own tickets", dict)
+        if user.name not in known and len(known) >= _MOST_USERS:
+            del known[next(iter(known))]
+        return parts, known.setdefault(user.name, OwnTickets(user.name, hub, store))
+
+    async def _choice(self, parts: Any) -> str:
+        """The choice of the question, as the user's form knows it."""
+        form = await _user_form(parts)
+        name = form.choices.known_name(self.get_query_argument("choice", ""))
+        if name is None:
+            raise HTTPError(400, "The form has no such choice.")
+        return name
+
+    async def _change(self, change: Awaitable[None]) -> None:
+        try:
+            await change
+        except TicketRefused as refused:
+            self._refuse(409, refused.sentence)
+        except TooManyChanges:
+            self._refuse(429, "You have changed your place in queues too often. Please wait a minute.")
+        except TicketsUnavailable:
+            self._refuse(503, _TRY_AGAIN)
+        else:
+            await self.get()
+
+    def _refuse(self, status: int, problem: str) -> None:
+        self.set_status(status)
+        self._write({"problem": problem})
+
+    def _write(self, answer: JsonObject) -> None:
+        self.set_header("Cache-Control", "no-store")
+        self.finish(answer)
+
+
+async def _problem_of_start(own: OwnTickets, choice: str, spawner: Any) -> tuple[int, str] | None:
+    """Status and sentence, if the device that is held cannot be started now."""
+    try:
+        is_held = await own.is_held(choice)
+    except TicketsUnavailable:
+        return 503, _TRY_AGAIN
+    if not is_held:
+        return 409, "No device is held for you any more."
+    if spawner.ready:
+        return 409, "Your server runs already. Stop it first, then start this choice."
+    if spawner.pending == "stop":
+        return 409, "Your server is just being stopped. Please try again in a moment."
+    return None
+
+
+async def _user_form(parts: Any) -> UserForm:
+    """The user's own form, at most half a minute old."""
+    spawner = parts.server.spawner
+    known: dict[str, tuple[float, UserForm]] = this_hub().shared("forms of tickets", dict)
+    now, found = time.monotonic(), known.get(spawner.user.name)
+    if found is None or now - found[0] > _FORM_SECONDS:
+        await parts.form.learn_devices_of_choices()
+        profiles = spawner._get_initialized_profile_list(await parts.form.own_profiles()) or ()
+        found = known[spawner.user.name] = (now, UserForm.of(profiles))
+        if len(known) > _MOST_USERS:
+            del known[next(iter(known))]
+    return found[1]
+
+
+def _own_choice(parts: Any, form: UserForm) -> JsonObject | None:
+    """The choice of a start that waits or has waited in vain; None where the page offers no ticket."""
+    page, spawner = parts.page, parts.server.spawner
+    if spawner.ready or not (page.is_waiting() or page.has_waited_in_vain()):
+        return None
+    name = form.chosen(parts.server.chosen_profile, spawner.user_options)
+    text = form.text(name) if name is not None else None
+    return {"choice": name, "text": text} if text is not None else None

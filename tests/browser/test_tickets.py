@@ -1,0 +1,147 @@
+"""The queue for devices on the pages of a hub: the way into it, a place, a device that is held, and what comes after."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from dra_spawner.placeholders.lifecycle import TicketEvent
+from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, press_until
+from tests.browser.ticket_hub import TicketHub, ticket_hub
+from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import PATIENCE_SECONDS
+
+playwright = pytest.importorskip("playwright.async_api")
+playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+
+#: What a browser shows that notifies without asking.
+NOTIFIED = """
+window.notified = [];
+window.Notification = class {
+  static permission = "granted";
+  constructor(title, options) { window.notified.push([title, options.tag]); }
+};
+"""
+TELL = "Tell me when it is free"
+
+
+def region(page: Any) -> Any:
+    return page.get_by_role("region", name="Your place in the queue")
+
+
+async def open_form(made: TicketHub, page: Any) -> None:
+    await page.goto(f"{made.hub.url}/hub/spawn")
+    await page.select_option("#profile-option-slice--memory", "15Gi")
+
+
+async def test_a_place_from_the_form_a_device_that_is_held_and_one_click(embedded_cluster: ClusterUnderTest):
+    expect = playwright.expect
+    async with ticket_hub(embedded_cluster) as made, chromium() as browser:
+        await made.store.join("bob", "slice/memory=15Gi")
+        page = await logged_in(browser, made.hub.url, "eve")
+        await page.add_init_script(NOTIFIED)
+        await open_form(made, page)
+        tell = page.get_by_role("button", name=TELL)
+        await tell.wait_for()
+        await assert_easy_to_use(page, "tickets-form")
+        # What is free needs no queue.
+        await page.get_by_role("radio", name=re.compile("No .* device")).check()
+        await expect(tell).not_to_be_visible()
+        await page.get_by_role("radio", name="GPU slice").check()
+        await press_until(page, "Tab", ".dra-tell button", most=60)
+        await page.keyboard.press("Enter")
+        await region(page).get_by_text("You are 2nd of 2 in the queue. One person is before you.").wait_for()
+        await expect(tell).not_to_be_visible()
+        assert await page.evaluate("document.activeElement.textContent") == "Leave the queue", "the focus stays"
+        assert "bob" not in await page.content()
+        await assert_easy_to_use(page, "tickets-form-place")
+
+        # Another tab, a reload and a restart of the hub: the same place.
+        other = await page.context.new_page()
+        await open_form(made, other)
+        await region(other).get_by_text("You are 2nd of 2").wait_for()
+        await expect(other.get_by_role("button", name=TELL)).not_to_be_visible()
+        await other.goto(f"{made.hub.url}/hub/home")
+        await region(other).get_by_text("You are 2nd of 2").wait_for()
+        await assert_easy_to_use(other, "tickets-home")
+        await made.hub.lose()
+        await other.get_by_text("Your place in the queue is not known now: the hub does not answer.").wait_for()
+        await assert_easy_to_use(other, "tickets-lost")
+        await made.hub.come_back()
+        await region(other).get_by_text("You are 2nd of 2").wait_for()
+        await expect(other.get_by_text("not known now")).not_to_be_visible()
+        assert await made.order("slice/memory=15Gi") == ["bob", "eve"]
+
+        # A queue that cannot be read.
+        before = await made.garble()
+        await region(other).get_by_text("Your place is kept; it cannot be shown now.").wait_for()
+        await made.set_data(before)
+
+        await made.change("eve", "slice/memory=15Gi", TicketEvent.HOLD, 600)
+        ready = region(other).get_by_role(
+            "heading", name=re.compile(r"^“GPU slice, 15 GiB” is ready for you until \d\d:\d\d$")
+        )
+        await ready.wait_for()
+        assert await other.title() == "Ready: GPU slice, 15 GiB"
+        assert await other.locator("#dra-tickets-said").text_content() == f"{await ready.text_content()}."
+        await assert_easy_to_use(other, "tickets-ready")
+        await page.wait_for_function("window.notified.length > 0")
+        assert [each[0] for each in await page.evaluate("window.notified")] == [await ready.text_content()]
+        await press_until(other, "Tab", "#dra-tickets .btn-primary")
+        await other.keyboard.press("Enter")
+        await other.wait_for_url("**/user/eve/**")
+        assert (await made.hub.server_environment("eve"))["DRA_CLAIM_GPU_MEMORY"] == "15Gi"
+        _, model = await made.hub.request("GET", "/users/eve")
+        assert model["servers"][""]["user_options"] == {"profile": "slice", "memory": "15Gi"}
+
+        # Whoever has a server is told to stop it first.
+        await other.goto(f"{made.hub.url}/hub/home")
+        await region(other).get_by_role("button", name="Start it").click()
+        await other.get_by_text("Your server runs already. Stop it first, then start this choice.").wait_for()
+
+        # Not taken: the ticket ends, and another one is at the end.
+        await made.change("eve", "slice/memory=15Gi", TicketEvent.TIME_OVER)
+        await region(other).get_by_role("heading", name=re.compile("was ready for you until")).wait_for()
+        await assert_easy_to_use(other, "tickets-missed")
+        await made.store.join("cyd", "slice/memory=15Gi")
+        await region(other).get_by_role("button", name="Join the queue again, at its end").click()
+        await region(other).get_by_text("You are 3rd of 3").wait_for()
+        await region(other).get_by_role("button", name="Leave the queue").click()
+        await expect(region(other)).not_to_be_visible()
+        assert await made.order("slice/memory=15Gi") == ["bob", "cyd"]
+
+
+async def test_a_start_that_waits_and_gives_up_keeps_a_place(embedded_cluster: ClusterUnderTest):
+    expect = playwright.expect
+    async with ticket_hub(embedded_cluster) as made, chromium() as browser:
+        await made.hub.spawn("ada", {"profile": "slice", "memory": "15Gi"})
+        await made.hub.until_ready("ada")
+        page = await logged_in(browser, made.hub.url, "eve")
+        await page.goto(f"{made.hub.url}/hub/spawn")
+        await page.get_by_role("button", name="Start").click()
+        await page.locator("#progress-message .dra-line").get_by_text("All devices are too full").wait_for()
+        tell = region(page).get_by_role("button", name=TELL)
+        await tell.wait_for()
+        await assert_easy_to_use(page, "tickets-waiting")
+        await tell.click()
+        await region(page).get_by_text("You are the only one in the queue.").wait_for()
+        # The start gives up, and the place stays.
+        await page.get_by_role("heading", name="Your server did not start").wait_for()
+        await region(page).get_by_text("You are the only one in the queue.").wait_for()
+        await assert_easy_to_use(page, "tickets-gave-up")
+        await page.reload()
+        await page.get_by_role("button", name=re.compile("Relaunch")).wait_for()
+        await region(page).get_by_text("You are the only one in the queue.").wait_for()
+        await region(page).get_by_role("button", name="Leave the queue").click()
+        await expect(region(page).get_by_role("button", name=TELL)).to_be_visible()
+        await assert_easy_to_use(page, "tickets-failed")
+        await region(page).get_by_role("button", name=TELL).click()
+
+        # A device is held while another start waits: one click ends that one.
+        await page.get_by_role("button", name=re.compile("Relaunch")).click()
+        await page.get_by_role("button", name="Start", exact=True).click()
+        await page.locator("#progress-message .dra-line").get_by_text("All devices are too full").wait_for()
+        await made.hub.stop_server("ada")
+        await page.wait_for_url("**/user/eve/**")

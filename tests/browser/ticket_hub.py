@@ -1,0 +1,111 @@
+"""A real hub with a queue for devices, whose service answers as a test says, and what the service does to tickets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiohttp import web
+
+from dra_spawner import names
+from dra_spawner.fairness.tickets.ticket_book import TicketBook
+from dra_spawner.placeholders.lifecycle import TicketEvent
+from dra_spawner.ticket_store.ticket_store import TicketStore
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable
+from tests.integration.hub_process import HubProcess
+from tests.presence import present
+from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, profile_items
+
+CONFIG = """
+c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})
+c.Authenticator.admin_users = {{"root"}}
+c.DRASpawner.tickets = True
+c.DRASpawner.tickets_namespace = {namespace!r}
+c.DRASpawner.http_timeout = 20
+c.DRASpawner.start_timeout = 40
+c.DRASpawner.profile_list = [
+    {{
+        "display_name": "GPU slice",
+        "slug": "slice",
+        "default": True,
+        "kubespawner_override": {{"device_claims": {{"gpu": {{"device_class": "gpu-share.example.com"}}}}}},
+        "profile_options": {{
+            "memory": {{
+                "display_name": "Memory",
+                "choices": {{
+                    size: {{
+                        "display_name": size.replace("Gi", " GiB"),
+                        "kubespawner_override": {{"device_claims": {{"gpu": {{"capacity": {{"memory": size}}}}}}}},
+                    }}
+                    for size in ("40Gi", "15Gi")
+                }},
+            }}
+        }},
+    }},
+    {{"display_name": "No &lt;img src=x class=hostile> device", "slug": "cpu"}},
+]
+"""
+WAITS = {"state": "when-stopped", "sentence": "All are in use.", "wait": {"low_seconds": 240, "high_seconds": 360}}
+FREE = {"state": "free", "sentence": "It is free.", "wait": None}
+
+
+@dataclass
+class TicketHub:
+    """A hub with one device of 40 GiB."""
+
+    hub: HubProcess
+    cluster: ClusterUnderTest
+
+    @property
+    def store(self) -> TicketStore:
+        """The queue, as a service sees it that has just started."""
+        # Outside of a pod, the hub's own namespace has this name.
+        return TicketStore(self.cluster.admin, self.cluster.namespace, f"default/{names.SHAPES_CONFIG_MAP}")
+
+    async def change(self, user: str, choice: str, event: TicketEvent, until_seconds: float | None = None) -> None:
+        """Let something happen to a user's ticket, as the service does."""
+        now = datetime.now(UTC)
+        values = {} if until_seconds is None else {"until": now + timedelta(seconds=until_seconds)}
+
+        def changed(book: TicketBook) -> tuple[None, TicketBook]:
+            return None, book.after(present(book.find(user, choice)).id, event, now, **values)
+
+        await self.store.change(changed)
+
+    async def order(self, choice: str) -> list[str]:
+        """Users in the queue for a choice, in order."""
+        return [each.user for each in (await self.store.book()).open if each.choice == choice]
+
+    async def garble(self) -> dict[str, str]:
+        """Write what no reader understands into the queue; return what was there."""
+        path = self.cluster.path("configmaps", names.TICKETS_CONFIG_MAP)
+        before = (await self.cluster.admin.get(path))["data"]
+        await self.set_data(dict.fromkeys(before, "garbled"))
+        return dict(before)
+
+    async def set_data(self, data: dict[str, str]) -> None:
+        """Write into the queue as an administrator can."""
+        path = self.cluster.path("configmaps", names.TICKETS_CONFIG_MAP)
+        await self.cluster.admin.patch(path, {"data": data})
+
+
+@contextlib.asynccontextmanager
+async def ticket_hub(cluster: ClusterUnderTest) -> AsyncIterator[TicketHub]:
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    async with ServiceStandIn().listening() as service:
+        choices: dict[str, Any] = {"slice": WAITS, "slice/memory=15Gi": WAITS, "cpu": FREE}
+
+        async def answer(query: dict[str, Any]) -> dict[str, Any]:
+            return profile_items(**choices)
+
+        service.profiles = answer
+        # Nothing is prepared here.
+        service.always(lambda: web.Response(status=503))
+        namespace = cluster.namespace
+        config = CONFIG.format(url=service.url, token=TOKEN, namespace=namespace)
+        async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, namespace, config) as hub:
+            yield TicketHub(hub, cluster)
