@@ -33,6 +33,8 @@ _VERSION_PACKAGE = "k8s.io/component-base/version"
 # Packages that a cold build compiles; only for the progress report.
 _PACKAGES = 2700
 _REPORT_EVERY_SECONDS = 15.0
+#: Programs without C run in any image. Data for debuggers, which the linker would drop, cost a fifth of a build.
+_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-gcflags=all=-dwarf=false"}
 
 Report = Callable[[str], None]
 
@@ -163,7 +165,7 @@ def built_once(target: Path, build: Callable[[Path], None], what: str, report: R
 
 
 def run_go(module: Path, *arguments: str | Path, **environment: str) -> None:
-    """Run a command of Go in a module; without C, the programs run in any image.
+    """Run a command of Go in a module.
 
     Raises
     ------
@@ -174,7 +176,7 @@ def run_go(module: Path, *arguments: str | Path, **environment: str) -> None:
     go = find_go()
     if go is None:
         raise BinaryUnavailable(f"no Go toolchain (Go 1.26), and nothing built earlier in {cache_directory()}")
-    variables = {**os.environ, "CGO_ENABLED": "0", **environment}
+    variables = {**os.environ, **_ENVIRONMENT, **environment}
     done = subprocess.run([go, *arguments], cwd=module, env=variables, capture_output=True, text=True)
     if done.returncode:
         raise BuildFailed(f"`go {' '.join(map(str, arguments))}` in {module} failed:\n{done.stderr[-4000:]}")
@@ -197,7 +199,7 @@ def _build(go: Path, unfinished: Path, report: Report) -> None:
     with subprocess.Popen(
         command,
         cwd=HARNESS,
-        env={**os.environ, "CGO_ENABLED": "0"},
+        env={**os.environ, **_ENVIRONMENT},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
