@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Final, get_args
 
+from dra_spawner.dra.preferences import Preferences
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, ActionKind, Cause, PlaceholderState, after
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
@@ -72,6 +73,8 @@ class CreatePlaceholder:
         Nodes that it avoids if it fits elsewhere: other placeholders failed there, or it would be evicted.
     unnamed
         Its claims that its container does not name.
+    node, preferences
+        The node, and by entry the devices, that it prefers if devices are packed.
     """
 
     kind: ClassVar = ActionKind.CREATE_PLACEHOLDER
@@ -80,6 +83,8 @@ class CreatePlaceholder:
     for_pending_pod: ObjectKey | None = None
     avoid: tuple[str, ...] = ()
     unnamed: tuple[str, ...] = ()
+    node: str = ""
+    preferences: Mapping[str, Preferences] = field(default_factory=dict, hash=False)
 
     @property
     def subject(self) -> str:

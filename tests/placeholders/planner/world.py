@@ -14,7 +14,7 @@ Each of them has what the others cannot have:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -181,7 +181,7 @@ class HubService:
         cluster, snapshot = self.cluster, self.cluster.snapshot
         match action:
             case CreatePlaceholder():
-                self.create_placeholder(self.policy.shapes[action.shape], action.avoid, action.unnamed)
+                self.create_placeholder(self.policy.shapes[action.shape], action)
             case DeletePlaceholder():
                 pod = snapshot.pods[action.key]
                 assert (pod.uid, pod.labels[names.COMPONENT]) == (action.uid, names.PLACEHOLDER)
@@ -210,12 +210,12 @@ class HubService:
                 assert snapshot.claims[action.claim].claim.uid == action.uid
                 snapshot.remove_claim(action.claim)
 
-    def create_placeholder(self, shape: Shape, avoid: Collection[str] = (), unnamed: Collection[str] = ()) -> None:
+    def create_placeholder(self, shape: Shape, action: CreatePlaceholder | None = None) -> None:
         """A placeholder is created, with its claims."""
-        name = f"placeholder-{self.cluster.next_number()}"
-        for manifest in placeholder_claims(shape, name, self.settings):
+        name, action = f"placeholder-{self.cluster.next_number()}", action or CreatePlaceholder(shape.id, "")
+        for manifest in placeholder_claims(shape, name, self.settings, action.preferences):
             self.cluster.create(manifest)
-        pod = placeholder_pod(shape, name, self.settings, avoid, unnamed)
+        pod = placeholder_pod(shape, name, self.settings, action.avoid, action.unnamed, action.node)
         pod["spec"]["priority"] = -10
         self.cluster.create(pod)
 

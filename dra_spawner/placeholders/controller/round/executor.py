@@ -142,7 +142,13 @@ class ActionExecutor:
         while (name := expectations.take_unanswered(shape.id)) is not None:
             with contextlib.suppress(_OfOthers):
                 return await self._create_named(name, shape, action, expectations, is_again=True)
-        return await self._create_named(self._new_name(shape), shape, action, expectations)
+        try:
+            return await self._create_named(self._new_name(shape), shape, action, expectations)
+        except KubernetesError as error:
+            if error.retryable or not action.preferences:
+                raise
+        # An admission policy may allow no list of alternatives.
+        return await self._create_named(self._new_name(shape), shape, replace(action, preferences={}), expectations)
 
     async def _create_named(
         self,
@@ -154,8 +160,8 @@ class ActionExecutor:
         is_again: bool = False,
     ) -> tuple[Expectation, ...]:
         namespace = self._settings.namespace
-        manifests = placeholder_claims(shape, name, self._settings)
-        manifest = placeholder_pod(shape, name, self._settings, action.avoid, action.unnamed)
+        manifests = placeholder_claims(shape, name, self._settings, action.preferences)
+        manifest = placeholder_pod(shape, name, self._settings, action.avoid, action.unnamed, action.node)
         manifest["metadata"]["annotations"][names.REASON] = action.reason
         made: list[JsonObject] = []
         there: list[JsonObject] = []

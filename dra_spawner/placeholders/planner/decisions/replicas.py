@@ -18,6 +18,7 @@ from dra_spawner.placeholders.planner.cluster.passing_devices import nodes_to_av
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first
 from dra_spawner.placeholders.planner.decisions.handover import is_under_way
 from dra_spawner.placeholders.planner.decisions.limited_targets import LimitedTargets, limit_targets
+from dra_spawner.placeholders.planner.decisions.packed_placeholders import pack_placeholders
 from dra_spawner.placeholders.planner.decisions.prepared_claims import unnamed_claims
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
@@ -41,7 +42,7 @@ def decide_numbers(round_: Round) -> tuple[Action, ...]:
         round_.view, round_.policy, (*_not_competing(round_, creations), *deletions)
     )
     round_.remember(capacity_since=limited.capacity_since, creations=past)
-    return _for_devices(round_, round_.within_budget(allowed))
+    return pack_placeholders(round_, _for_devices(round_, round_.within_budget(allowed)))
 
 
 def _towards_targets(round_: Round, limited: LimitedTargets) -> Iterator[CreatePlaceholder | DeletePlaceholder]:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 
+from dra_spawner.dra.preferences import Preferences
 from dra_spawner.placeholders.planner.targets.node_conditions import refusing_drained_nodes, requiring_readiness
 from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
@@ -31,12 +33,17 @@ def pods_by_kind(policy: Policy) -> dict[str, Pod]:
     return {kind: bare_pod(kind) for kind in map(kind_of, policy.shapes.values())}
 
 
-def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+def simulated_placeholder(
+    shape: Shape,
+    namespace: str,
+    name: str = _NAME,
+    preferences: Mapping[str, Preferences] = MappingProxyType({}),
+) -> tuple[Pod, tuple[TrackedClaim, ...]]:
     """A placeholder and its claims, for a snapshot."""
     settings = PlaceholderSettings(namespace=namespace)
     claims = tuple(
         replace(TrackedClaim.from_json(_with_uid(manifest)), is_protected=False)
-        for manifest in placeholder_claims(shape, name, settings)
+        for manifest in placeholder_claims(shape, name, settings, preferences)
     )
     return Pod.from_json(_with_uid(placeholder_pod(shape, name, settings))), claims
 

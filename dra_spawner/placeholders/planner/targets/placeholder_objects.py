@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.dra.preferences import Preferences, with_preferences
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.targets.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.model.resources import container_sum
@@ -56,14 +58,25 @@ def claim_name(placeholder: str, entry: str) -> str:
     return f"{placeholder}-{entry}"
 
 
-def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -> tuple[JsonObject, ...]:
-    """The warm claims, to be created before the pod."""
+def placeholder_claims(
+    shape: Shape,
+    name: str,
+    settings: PlaceholderSettings,
+    preferences: Mapping[str, Preferences] = MappingProxyType({}),
+) -> tuple[JsonObject, ...]:
+    """The warm claims, to be created before the pod.
+
+    Parameters
+    ----------
+    preferences
+        Devices that they should get, by entry.
+    """
     return tuple(
         {
             "apiVersion": names.RESOURCE_API,
             "kind": "ResourceClaim",
             "metadata": _metadata(claim_name(name, entry), shape, settings),
-            "spec": spec,
+            "spec": with_preferences(spec, preferences[entry]) if entry in preferences else spec,
         }
         for entry, spec in shape.claims.items()
     )
@@ -75,6 +88,7 @@ def placeholder_pod(
     settings: PlaceholderSettings,
     avoid: Collection[str] = (),
     unnamed: Collection[str] = (),
+    node: str = "",
 ) -> JsonObject:
     """The placeholder's pod.
 
@@ -86,6 +100,8 @@ def placeholder_pod(
     ----------
     avoid, unnamed
         See `CreatePlaceholder`. The kubelet prepares all claims that the pod names.
+    node
+        The node that it prefers to all others; empty for none.
     """
     metadata = _metadata(name, shape, settings)
     metadata["annotations"] = {names.SAFE_TO_EVICT: names.TRUE}
@@ -99,7 +115,7 @@ def placeholder_pod(
         metadata["labels"][names.PLACEHOLDER_NAME] = name
     spec: JsonObject = {
         **{key: value for key, value in shape.node_fields.items() if key != "affinity"},
-        "affinity": _affinity(shape, avoid),
+        "affinity": _affinity(shape, avoid, node),
         "automountServiceAccountToken": False,
         "containers": [
             {
@@ -148,13 +164,16 @@ def _quantities(container: Mapping[str, Any]) -> dict[str, Quantity]:
     return {name: Quantity.parse(amount) for name, amount in container["requests"].items()}
 
 
-def _affinity(shape: Shape, avoid: Collection[str]) -> JsonObject:
+def _affinity(shape: Shape, avoid: Collection[str], node: str) -> JsonObject:
     nodes = dict(shape.node_fields.get("affinity", {}).get("nodeAffinity", {}))
     attracted = {"matchExpressions": [{"key": names.ATTRACT, "operator": "In", "values": [names.TRUE]}]}
     ready = {"matchExpressions": [{"key": names.IMAGES_READY, "operator": "Exists"}]}
     nodes[_PREFERRED] = [{"weight": 100, "preference": attracted}]
     if shape.wants_devices:
         nodes[_PREFERRED] = [{"weight": 100, "preference": ready}, {"weight": 20, "preference": attracted}]
+    if node:
+        there = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        nodes[_PREFERRED].append({"weight": 100, "preference": there})
     if avoid:
         elsewhere = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in avoid]}
         nodes[_PREFERRED].append({"weight": 100, "preference": elsewhere})
