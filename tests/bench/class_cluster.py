@@ -24,7 +24,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, classes, priority_class
 from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
 from tests.polling import eventually
-from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
+from tests.service.virtual_replica import FOLLOWING, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 from tests.virtual_time.cluster_world import ClusterWorld
 from tests.virtual_time.quiet import waiting
@@ -190,7 +190,7 @@ async def class_cluster(cluster: ClusterUnderTest, setup: PlaceholderSetup, port
         if setup.settings is not None:
             proxy = await stack.enter_async_context(cluster.fault_proxy())
             settings = {"history": {"keep_days": 0}, "prefix": PREFIX, **setup.settings}
-            replica = VirtualReplica(cluster, time, proxy, settings, PATIENT)
+            replica = VirtualReplica(cluster, time, proxy, settings, FOLLOWING)
             await replica.start()
             stack.push_async_callback(replica.stop)
             await eventually(lambda: replica.leads and replica.running.controller.leads, "the service leads")

@@ -208,7 +208,7 @@ class ClassDay:
         await self.hub.request("POST", "/users", {"usernames": self.users})
         self.report("the hub has its users")
         await cluster.jump_on(CLASS - timedelta(minutes=30), timedelta(minutes=1))
-        await cluster.jump_on(CLASS, timedelta(seconds=30))
+        await cluster.jump_on(CLASS, cluster.autoscaler.every)
         self.report("the class begins")
         await self._rush()
         self.report(f"{len(outcome.bound)} users are bound")
@@ -227,7 +227,8 @@ class ClassDay:
         self.report("the class ends")
         await self._leave()
         self.report("all servers are gone")
-        await cluster.jump_on(_COUNTED, timedelta(minutes=2))
+        # Nodes with placeholders go one at a time, so each look of the autoscaler counts.
+        await cluster.jump_on(_COUNTED, cluster.autoscaler.every)
         autoscaler = cluster.autoscaler
         outcome.ordered_at, outcome.complete_at = autoscaler.ordered_at, autoscaler.complete_at
         outcome.max_nodes, outcome.idle_nodes = cluster.max_nodes, autoscaler.nodes

@@ -2,7 +2,8 @@
 
 Leases, back-offs and limits of requests stay in real time, and are short: a jump is no sign that a leader is gone.
 The age of the view of the cluster counts in virtual time. Watches end after their seconds of it, as an API server ends
-them, and begin anew; so the view is fresh after a jump, unless the connection is broken.
+them, and begin anew; so the view is fresh after a jump, unless the connection is broken. Until then the service holds
+its decisions, and its eviction budget does not fill: where that must not be, the age counts in real time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from dra_spawner.common.json_types import JsonObject
@@ -46,10 +48,14 @@ class ReplicaTimes:
     lease: LeaseTimes = _LEASE
     watch_seconds: int = 30
     """Of virtual time. A jump of the clock ends each watch that is due: short ones cost many requests."""
+    jumps_age_view: bool = True
+    """Whether the age of the view of the cluster counts in virtual time."""
 
 
 #: Of a replica that nothing happens to, on a machine that is busy with other things.
 PATIENT = ReplicaTimes(10.0, LeaseTimes(60.0, 40.0, 1.0))
+#: Of one that decides after each jump as if the time had passed second by second: its view was never old.
+FOLLOWING = replace(PATIENT, jumps_age_view=False)
 
 
 class VirtualTime:
@@ -112,9 +118,8 @@ class _VirtualService(Service):
         return self.api
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
-        return ClusterWatch(
-            api, settings=replace(_INFORMERS, watch_seconds=self._times.watch_seconds), clock=self._time.seconds
-        )
+        clock = self._time.seconds if self._times.jumps_age_view else monotonic
+        return ClusterWatch(api, settings=replace(_INFORMERS, watch_seconds=self._times.watch_seconds), clock=clock)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> ScaleAheadController:
         settings = self.controller_settings()
@@ -213,7 +218,7 @@ class VirtualReplica:
 
     def note_jump(self) -> None:
         """The clock has jumped: watches that are due end, and a new round begins."""
-        if self._service is not None and self._service.api is not None:
+        if self._times.jumps_age_view and self._service is not None and self._service.api is not None:
             self._service.api.end_watches()
         if self._running is not None:
             begin_round(self._running)

@@ -192,7 +192,8 @@ class PlannerState:
     capacity_since
         By shape: since when limits of all hubs have had capacity that other hubs may use first.
     surplus_since
-        By shape: since when there is one placeholder more than a target that follows demand.
+        By shape: since when there is one placeholder more than a target that follows demand. While there are several
+        more, a time so long ago that the last of them goes with the others.
     drain_tried, drain_last
         Time of the last search for a node to drain, and the last node that was tried.
     searches

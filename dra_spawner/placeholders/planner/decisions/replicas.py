@@ -66,6 +66,9 @@ def _towards_targets(round_: Round, limited: LimitedTargets) -> Iterator[CreateP
             one_more[shape] = before.get(shape, view.now)
             if view.now - one_more[shape] < _ONE_MORE_STAYS:
                 continue
+        elif any(isinstance(each, DeletePlaceholder) for each in found):
+            # The budget lets several go one by one, and the last of them is not the one that is wanted again.
+            one_more[shape] = view.now - _ONE_MORE_STAYS
         for each in found:
             if isinstance(each, CreatePlaceholder):
                 if each.for_pending_pod is not None or shape not in policy.paused:

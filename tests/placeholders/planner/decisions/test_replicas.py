@@ -48,3 +48,13 @@ def test_what_is_deleted_at_once(replicas: ReplicaRange, left: int) -> None:
     world = world_with(ReplicaRange(4, 40, because=DEMAND))
     aim(world, replicas)
     assert world.count == left
+
+
+def test_the_last_of_several_goes_with_the_others() -> None:
+    """The budget lets five go at once. What is left of a fall by six is no target that goes up and down by one."""
+    world = world_with(ReplicaRange(6, 40, because=DEMAND))
+    aim(world, ReplicaRange(0, 40, because=DEMAND))
+    assert (world.count, len(world.actions(DeletePlaceholder))) == (0, 6)
+    aim(world, ReplicaRange(1, 40, because=DEMAND))
+    aim(world, ReplicaRange(0, 40, because=DEMAND))
+    assert world.count == 1, "later falls by one are damped again"
