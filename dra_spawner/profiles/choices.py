@@ -20,6 +20,7 @@ from dra_spawner.profiles.compiler.claims import DeviceClaim
 from dra_spawner.profiles.compiler.language import parse_device_claims
 from dra_spawner.profiles.syntax.layers import TRAIT, Layer, Merged, origin, override_of
 from dra_spawner.profiles.syntax.problems import Problem, ProfileError
+from dra_spawner.profiles.syntax.properties import may_be_lists
 from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES, Values
 
 __all__ = [
@@ -150,7 +151,7 @@ def list_choices(
         For placeholders.
     """
     base = _own_settings(settings, settings_path)
-    merged, compiler = Merged().under(base), _Compiler(values)
+    merged, compiler = Merged().under(base), _Compiler(values, settings)
     if not profile_list:
         yield _listed(base.path_to(TRAIT), "", {}, merged, compiler)
         return
@@ -186,7 +187,7 @@ def pick_choice(
         When there is no such profile, option or choice; the message says which there are.
     """
     picks = picks or {}
-    base, compiler = _own_settings(settings, settings_path), _Compiler(values)
+    base, compiler = _own_settings(settings, settings_path), _Compiler(values, settings)
     profiles = [(where, each) for where, each in profiles_of(profile_list, path) if isinstance(each, Mapping)]
     if not profiles:
         if profile or picks:
@@ -285,10 +286,13 @@ class _Compiler:
     ----------
     values
         For placeholders.
+    settings
+        The spawner's own traits.
     """
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, settings: Mapping[str, Any]) -> None:
         self._values = values
+        self._list_attributes = may_be_lists(settings)
         self._known: dict[bytes, tuple[tuple[DeviceClaim, ...], ClaimPlan]] = {}
 
     def compiled(self, value: object) -> tuple[tuple[DeviceClaim, ...], ClaimPlan]:
@@ -311,7 +315,8 @@ class _Compiler:
 
     def _compile(self, value: object) -> tuple[tuple[DeviceClaim, ...], ClaimPlan]:
         # Whether the user is an administrator shows at the spawn.
-        claims = expand_claims(parse_device_claims(value, "", admin_access=True), self._values, "")
+        parsed = parse_device_claims(value, "", admin_access=True, list_attributes=self._list_attributes)
+        claims = expand_claims(parsed, self._values, "")
         return claims, compile_claims(claims)
 
 

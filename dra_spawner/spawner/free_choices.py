@@ -206,7 +206,7 @@ async def _compiled(
     own: str,
     specs: Mapping[str, JsonObject],
 ) -> tuple[_Candidate, ...]:
-    settings = {"device_claims": server.configured["device_claims"]}
+    settings = server.settings_of_claims
     own_choice, own_size = _listed(profiles, settings, chosen, picks), claims_size(specs)
     smaller: list[tuple[_Candidate, ClaimsSize]] = []
     rest: list[_Candidate] = []

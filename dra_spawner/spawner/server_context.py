@@ -56,6 +56,12 @@ class ServerContext:
             if getattr(self.spawner, name) != value:
                 setattr(self.spawner, name, copy.deepcopy(value))
 
+    @property
+    def settings_of_claims(self) -> dict[str, Any]:
+        """Traits from which claims are compiled, before a profile changed them."""
+        gates = self.spawner.kubernetes_feature_gates
+        return {"device_claims": self.configured["device_claims"], "kubernetes_feature_gates": gates}
+
     # The cluster
 
     @property

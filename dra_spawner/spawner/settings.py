@@ -219,7 +219,8 @@ class SpawnerSettings(KubeSpawner):
 
             c.DRASpawner.kubernetes_feature_gates = {"DRAFractionalCapacityRange": True}
 
-        Sizes in the form, checks and reasons are computed with them. The service has a setting of the same name.
+        Sizes in the form, checks and reasons are computed with them. With ``DRAListTypeAttributes`` the word
+        ``numa_node`` looks into lists. The service has a setting of the same name.
         """,
     )
 

@@ -176,7 +176,8 @@ class SpawnForm:
                 sentences if self._spawner.form_shows_enforcement else None,
                 _lifetime_of,
             )
-        settings = {name: self._server.configured[name] for name in ("device_claims", "devices_lifetime")}
+        lifetime = self._server.configured["devices_lifetime"]
+        settings = {**self._server.settings_of_claims, "devices_lifetime": lifetime}
         profile_list = with_common_options(profile_list, self._spawner.common_profile_options)
         return form_profiles(profile_list, catalog, settings, picked=self._spawner.user_options, texts=texts)
 

@@ -25,7 +25,7 @@ from dra_spawner.profiles.compiler.extended_resources import ExtendedResources, 
 from dra_spawner.profiles.compiler.language import parse_device_claims
 from dra_spawner.profiles.compiler.optional_devices import without_optional
 from dra_spawner.profiles.compiler.vlan_attachments import vlan_companions, vlan_configs
-from dra_spawner.profiles.syntax.properties import PROPERTIES, product_selector
+from dra_spawner.profiles.syntax.properties import product_selector
 from dra_spawner.profiles.syntax.raw_spec import spec_request_names, spec_requests
 
 #: Of the one kind of companion whose content is text.
@@ -239,9 +239,7 @@ def _compile_devices(request: DeviceRequest) -> JsonObject:
         devices["allocationMode"] = "All"
     else:
         devices |= {"allocationMode": "ExactCount", "count": request.count}
-    expressions = [PROPERTIES[word].selector(value) for word, value in request.properties]
-    expressions += request.where
-    if expressions:
+    if expressions := request.expressions:
         devices["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
     if request.capacity:
         devices["capacity"] = {"requests": dict(request.capacity)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.profiles.syntax.properties import PROPERTIES
 
 #: Container name and the requests it gets; ``None`` instead of requests is the claim as a whole.
 ContainerRequests = tuple[str, tuple[str, ...] | None]
@@ -72,6 +73,8 @@ class DeviceRequest:
         The network interface in a VLAN that its device is for.
     first_available
         Alternatives in order of preference; if there are any, they are all that counts.
+    list_attributes
+        Whether attributes of devices may be lists on the cluster.
     """
 
     name: str
@@ -85,6 +88,15 @@ class DeviceRequest:
     optional: bool = False
     vlan: VlanAttachment | None = None
     first_available: tuple[DeviceRequest, ...] = ()
+    list_attributes: bool = False
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """CEL that each device must fulfil: of `properties`, then `where`."""
+        words = (
+            PROPERTIES[word].expression(value, list_attributes=self.list_attributes) for word, value in self.properties
+        )
+        return (*words, *self.where)
 
     @property
     def least_devices(self) -> int:

@@ -49,7 +49,7 @@ _CONFIG_EXAMPLE = "a mapping with at least driver and parameters"
 
 
 def parse_device_claims(
-    value: object, path: str = "device_claims", *, admin_access: bool = False
+    value: object, path: str = "device_claims", *, admin_access: bool = False, list_attributes: bool = False
 ) -> tuple[DeviceClaim, ...]:
     """Parse and validate ``device_claims``.
 
@@ -62,6 +62,8 @@ def parse_device_claims(
         Where the value stands, for messages.
     admin_access
         Whether ``admin_access`` (and ``adminAccess`` in a ``spec``) may be true: for administrators of the hub.
+    list_attributes
+        Whether attributes of devices may be lists on the cluster (`may_be_lists`): then words look into them.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def parse_device_claims(
     AdminAccessRefused
         A ProfileError too: nothing else is wrong than that access for administration is asked for.
     """
-    parser = _ClaimReader()
+    parser = _ClaimReader(list_attributes=list_attributes)
     claims = parser.accepted(parser.claims(value, path))
     if parser.admin_access_paths and not admin_access:
         raise AdminAccessRefused(

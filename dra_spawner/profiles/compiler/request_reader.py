@@ -35,12 +35,15 @@ class RequestReader(VlanReader):
 
     Attributes
     ----------
+    list_attributes
+        Whether attributes of devices may be lists on the cluster.
     admin_access_paths
         Where access for administration is asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, list_attributes: bool) -> None:
         super().__init__()
+        self.list_attributes = list_attributes
         self.admin_access_paths: list[str] = []
 
     def request(self, name: str, value: object, path: str, more: Keys = NO_KEYS) -> DeviceRequest | None:
@@ -129,6 +132,7 @@ class RequestReader(VlanReader):
             ),
             admin_access="admin_access" in keys and self._admin_access(entry.get("admin_access"), path),
             vlan=self.vlan(entry.get("vlan"), f"{path}.vlan", device_class, count == 1),
+            list_attributes=self.list_attributes,
         )
 
     def _count(self, value: object, path: str) -> int | None:

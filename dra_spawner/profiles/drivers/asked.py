@@ -10,7 +10,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.profiles.choices import TRAIT, Choice
 from dra_spawner.profiles.compiler.claims import DeviceClaim, DeviceRequest
 from dra_spawner.profiles.compiler.vlan_attachments import vlan_configs
-from dra_spawner.profiles.syntax.properties import PROPERTIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +198,13 @@ def _users(claim: DeviceClaim) -> int:
 
 
 def _of_request(request: DeviceRequest, reference: str, path: str) -> AskedRequest:
-    words = [PROPERTIES[word].selector(value) for word, value in request.properties]
     return AskedRequest(
         reference=reference,
         path=path,
         device_class=request.device_class,
         count=request.count,
         capacity=request.capacity,
-        expressions=(*words, *request.where),
+        expressions=request.expressions,
         words=tuple(word for word, _ in request.properties),
         admin_access=request.admin_access,
     )

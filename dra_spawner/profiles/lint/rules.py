@@ -51,9 +51,10 @@ DEVICE_CLASS: Final = LintRule(
 )
 SELECTOR_FAILS: Final = LintRule(
     "selector-fails",
-    (_E,),
+    (_E, _W),
     True,
-    "CEL that fails on a device, which most often lacks what is read: the scheduler gives the pod up on every node",
+    "CEL that fails on a device, which most often lacks what is read: the scheduler gives the pod up on every node; or "
+    "that the API server refuses",
 )
 UNGUARDED: Final = LintRule(
     "unguarded-attribute",

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Iterator
+from typing import Final
 
 from dra_spawner.dra.allocation.selectors import SelectorFailure
 from dra_spawner.dra.cel.syntax.references import Collection, Reference, qualified_keys, referenced_attributes
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.model.devices import Device
-from dra_spawner.profiles.findings import Finding
+from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want
 
 __all__ = ["selector_findings"]
+
+#: Releases whose API server accepts ``includes``: with this gate, and without it.
+_INCLUDES_BY_GATE: Final = (1, 36)
+_INCLUDES_ALWAYS: Final = (1, 38)
+_LISTS: Final = "DRAListTypeAttributes"
 
 
 def selector_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
@@ -27,12 +33,29 @@ def selector_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
                 f'there is no device.{collection}["{key}"]: the domain comes first, '
                 f'device.{collection}["{domain}"].{name}',
             )
+    yield from _refused(want, inventory)
     if not inventory.is_known:
         yield from _unguarded(want)
     elif inventory.device_class(want.devices.device_class_name) is not None:
         failing = dict(_failing(want, inventory))
         yield from failing.values()
         yield from _unpublished(want, inventory, failing)
+
+
+def _refused(want: Want, inventory: Inventory) -> Iterator[Finding]:
+    """CEL with a function that the API server may not have."""
+    version, facts = inventory.facts.kubernetes_version, inventory.facts
+    if version is None or version >= _INCLUDES_ALWAYS or (facts.gates.get(_LISTS) and version >= _INCLUDES_BY_GATE):
+        return
+    unless = f", unless its feature gate {_LISTS} is on: kubernetes_feature_gates says so"
+    is_sure = version < _INCLUDES_BY_GATE
+    for position, expression in enumerate(want.selectors):
+        if ".includes(" in expression:
+            yield rules.SELECTOR_FAILS.finding(
+                want.selector_path(position),
+                f"Kubernetes {'.'.join(map(str, version))} refuses includes() in CEL{'' if is_sure else unless}",
+                Level.ERROR if is_sure else Level.WARNING,
+            )
 
 
 def _unguarded(want: Want) -> Iterator[Finding]:

@@ -67,7 +67,8 @@ class Want:
         written = {} if self._is_raw else _at(self._choice.settings.get(TRAIT), self._below)
         for word, known in PROPERTIES.items():
             value = written.get(word)
-            if value is not None and known.selector(value) == self.selectors[position]:
+            made = (known.expression(value, list_attributes=lists) for lists in (False, True))
+            if value is not None and self.selectors[position] in made:
                 return f"{word}: {value}"
         return self.selectors[position]
 

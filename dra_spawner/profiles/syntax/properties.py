@@ -4,6 +4,9 @@ An expression that fails on a single device stops the scheduler for the pod on e
 for before it is read. A driver publishes attributes in its own domain (``device.driver``) or, where Kubernetes has
 standardised them, under ``resource.kubernetes.io``; both are looked at. Comparing with ``==`` is no error even where a
 driver publishes another type under the name.
+
+Where attributes may be lists (gate DRAListTypeAttributes), CEL has ``includes`` for both, a list and a single value. An
+API server without the gate refuses that function up to 1.37.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dra_spawner.dra.cel import cel_string_literal
 from dra_spawner.dra.quantity import Quantity
@@ -24,6 +27,21 @@ _DOMAINS = {
     _STANDARD: 'device.attributes["resource.kubernetes.io"]',
     _DRANET: 'device.attributes["dra.net"]',  # the SR-IOV driver publishes there, too
 }
+_NUMA_NODES: Final = (
+    (_OWN, "numaNode"),
+    (_OWN, "numaNodeID"),
+    (_OWN, "numa"),
+    (_STANDARD, "numaNode"),
+    (_DRANET, "numaNode"),
+)
+_GATES: Final = "kubernetes_feature_gates"
+_LISTS: Final = "DRAListTypeAttributes"
+
+
+def may_be_lists(settings: Mapping[str, Any]) -> bool:
+    """Whether attributes may be lists on the cluster, by a hub's settings: the gate is off by default."""
+    gates = settings.get(_GATES)
+    return isinstance(gates, Mapping) and gates.get(_LISTS) is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +56,18 @@ class Property:
         For the JSON Schema's readers.
     selector
         Makes CEL of an accepted value.
+    list_selector
+        The same where attributes may be lists; None if it makes no difference.
     """
 
     rule: ValueRule
     meaning: str
     selector: Callable[[Any], str]
+    list_selector: Callable[[Any], str] | None = None
+
+    def expression(self, value: object, *, list_attributes: bool) -> str:
+        """CEL of an accepted value."""
+        return (self.list_selector if list_attributes and self.list_selector else self.selector)(value)
 
 
 def product_selector(pattern: str) -> str:
@@ -81,14 +106,12 @@ def mig_profile_selector(profile: str) -> str:
 
 def numa_node_selector(node: int) -> str:
     """CEL that holds for devices at this NUMA node."""
-    return _equal(
-        str(node),
-        (_OWN, "numaNode"),
-        (_OWN, "numaNodeID"),
-        (_OWN, "numa"),
-        (_STANDARD, "numaNode"),
-        (_DRANET, "numaNode"),
-    )
+    return _equal(str(node), *_NUMA_NODES)
+
+
+def numa_nodes_selector(node: int) -> str:
+    """CEL that holds for devices at this NUMA node, alone or among others."""
+    return _any_of(f".includes({node})", *_NUMA_NODES)
 
 
 def pci_bus_id_selector(address: str) -> str:
@@ -106,7 +129,12 @@ def rdma_selector(_: bool) -> str:
 
 def _equal(literal: str, *attributes: tuple[str, str]) -> str:
     """CEL that is true where one of these attributes (domain, name) exists and equals the literal."""
-    expression = " || ".join(f'("{name}" in {domain} && {domain}.{name} == {literal})' for domain, name in attributes)
+    return _any_of(f" == {literal}", *attributes)
+
+
+def _any_of(condition: str, *attributes: tuple[str, str]) -> str:
+    """CEL that is true where one of these attributes (domain, name) exists and the condition holds for it."""
+    expression = " || ".join(f'("{name}" in {domain} && {domain}.{name}{condition})' for domain, name in attributes)
     for domain in dict.fromkeys(domain for domain, _ in attributes):
         expression = f"cel.bind({domain}, {_DOMAINS[domain]}, {expression})"
     return expression
@@ -128,7 +156,9 @@ PROPERTIES: Mapping[str, Property] = {
         rules.MINIMUM_VERSION, "Least CUDA compute capability.", compute_capability_selector
     ),
     "mig_profile": Property(rules.MIG_PROFILE, "Profile of a MIG device.", mig_profile_selector),
-    "numa_node": Property(rules.NUMA_NODE, "NUMA node at which the device is.", numa_node_selector),
+    "numa_node": Property(
+        rules.NUMA_NODE, "NUMA node at which the device is.", numa_node_selector, numa_nodes_selector
+    ),
     "pci_bus_id": Property(rules.PCI_BUS_ID, "PCI address of the device.", pci_bus_id_selector),
     "rdma": Property(rules.YES, "Only network devices with RDMA.", rdma_selector),
 }

@@ -12,7 +12,6 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.profiles.compiler.claims import DeviceRequest
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.syntax.properties import PROPERTIES
 
 __all__ = ["DeviceCatalog", "Offer", "reserved_amounts"]
 
@@ -125,8 +124,7 @@ class DeviceCatalog:
         device_class = (self.facts.device_classes or {}).get(request.device_class)
         if device_class is None or None in device_class.selectors:
             return ()
-        own = (*(PROPERTIES[word].selector(value) for word, value in request.properties), *request.where)
-        selectors = (*(each for each in device_class.selectors if each is not None), *own)
+        selectors = (*(each for each in device_class.selectors if each is not None), *request.expressions)
         key = (request.device_class, selectors, capacity)
         if key not in self._offers:
             self._offers[key] = self._find(selectors, capacity)

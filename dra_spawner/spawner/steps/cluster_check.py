@@ -32,6 +32,7 @@ _SETTINGS: Final = (
     "extra_resource_limits",
     "init_containers",
     "intel_gas",
+    "kubernetes_feature_gates",
     "mem_guarantee",
     "mem_limit",
     "node_selector",

@@ -17,7 +17,8 @@ _EVENTS_LOOK_SECONDS: Final = 5.0
 #: Event of the kubelet (pkg/kubelet/events) for each failed try to prepare a pod's devices.
 _FAILED_PREPARE: Final = "FailedPrepareDynamicResources"
 #: Messages of the kubelet's DRA manager whose node still takes a claim back, or an older one of that name: from 1.37 on
-#: no pod joins meanwhile, and up to 1.36 its pod lost the claim. The next try, after 60 to 90 s, or the next pod gets it.
+#: no pod joins meanwhile, and up to 1.36 its pod lost the claim. The next try, after 60 to 90 s, or the next pod gets
+#: it.
 _STILL_HELD: Final = ("is being unprepared", "still exists (previous pod force-deleted?!)")
 #: Message of the kubelet's DRA manager that has forgotten a prepared claim. It prepares claims only before it creates
 #: the sandbox, so the containers of this pod never start.

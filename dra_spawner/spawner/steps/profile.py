@@ -9,6 +9,7 @@ from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS
 from dra_spawner.profiles.compiler.claims import DeviceClaim, SharedBy
 from dra_spawner.profiles.compiler.optional_devices import without_optional
 from dra_spawner.profiles.compiler.shared_claims import NotInGroup, is_for_groups, scope_of
+from dra_spawner.profiles.syntax.properties import may_be_lists
 from dra_spawner.profiles.syntax.templates import VARIABLES, value_problem
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_profile, wrong_profile
@@ -50,13 +51,14 @@ class Profile(Step):
 
     def _parsed(self) -> tuple[DeviceClaim, ...]:
         value, path = self.spawner.device_claims, self.attempt.path
+        lists = may_be_lists({"kubernetes_feature_gates": self.spawner.kubernetes_feature_gates})
         try:
-            return parse_device_claims(value, path)
+            return parse_device_claims(value, path, list_attributes=lists)
         except AdminAccessRefused:
             # Read only here: users that tests of others make up have no such attribute.
             if not self.spawner.user.admin:
                 raise
-        return parse_device_claims(value, path, admin_access=True)
+        return parse_device_claims(value, path, admin_access=True, list_attributes=lists)
 
     def _check_sharing(self) -> None:
         """Refuse shared claims that this user cannot use."""

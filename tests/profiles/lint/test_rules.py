@@ -295,6 +295,18 @@ def test_a_field_that_a_release_drops_by_default_is_a_warning():
     assert found(claims, ClusterFacts(kubernetes_version=(1, 33))) == [("error", "api-version")]
 
 
+def test_cel_that_the_api_server_refuses():
+    claims = {"gpu": where('"n" in OWN && OWN.n.includes(0)')}
+    for version, gates, level in (
+        ((1, 35), {"DRAListTypeAttributes": True}, "error"),
+        ((1, 37), {}, "warning"),
+        ((1, 37), {"DRAListTypeAttributes": True}, None),
+        ((1, 38), {}, None),
+    ):
+        expected = [] if level is None else [(level, "selector-fails")]
+        assert found(claims, ClusterFacts(kubernetes_version=version, gates=gates)) == expected, (version, gates)
+
+
 def test_without_a_cluster_unguarded_reads_are_remarked():
     assert found({"gpu": where("OWN.index == 0")}) == [("info", "unguarded-attribute")]
     assert found({"gpu": where("has(OWN.index) && OWN.index == 0")}) == []

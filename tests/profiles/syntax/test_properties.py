@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 
 from dra_spawner.dra.cel import CelDevice, compile_selector
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.syntax.properties import PROPERTIES
 from tests.all_of_them import all_of_them
+from tests.presence import present
 
 STANDARD = "resource.kubernetes.io"
 
@@ -62,6 +64,34 @@ def test_a_property_holds_for_its_devices(word, value, candidate, holds):
 def test_a_property_is_false_and_no_error_on_a_device_that_publishes_nothing(word, value):
     for driver in ("gpu.example.com", "dra.net", "sriovnetwork.k8snetworkplumbingwg.io"):
         assert compile_selector(PROPERTIES[word].selector(value)).matches(device(driver)) is False, driver
+
+
+def numa_nodes(*nodes, name="dra.net/numaNode"):
+    return CelDevice.from_device("gpu.example.com", {name: {"ints": list(nodes)}}, {}, False, list_attributes=True)
+
+
+@all_of_them(
+    "candidate, holds",
+    {
+        "among others": (numa_nodes(0, 1), True),
+        "own": (numa_nodes(1, name="numaNode"), True),
+        "others": (numa_nodes(0, 2), False),
+        "one": (of("numaNode", int=1), True),
+        "another": (of("numaNode", int=0), False),
+        "text": (of("numaNode", string="1"), False),
+        "nothing": (NOTHING, False),
+    },
+)
+def test_a_numa_node_among_others(candidate, holds):
+    """Only where the hub says that attributes may be lists; else the CEL is one that all API servers accept."""
+    claims = {"gpu": {"device_class": "gpu.example.com", "numa_node": 1}}
+    for gates in ({}, {"DRAListTypeAttributes": True}):
+        (listed,) = list_choices(None, {"device_claims": claims, "kubernetes_feature_gates": gates})
+        request = present(listed.choice).plan.specs["gpu"]["devices"]["requests"][0]["exactly"]
+        expression = request["selectors"][0]["cel"]["expression"]
+        assert ("includes" in expression) is bool(gates)
+        if gates:
+            assert compile_selector(expression, list_attributes=True).matches(candidate) is holds
 
 
 def test_every_word_is_in_the_table():

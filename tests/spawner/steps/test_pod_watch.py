@@ -13,7 +13,7 @@ from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.kube.client.api_errors import RequestTarget
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
-from dra_spawner.spawner.steps.attempt import Attempt
+from dra_spawner.spawner.steps.attempt import Attempt, Retry
 from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.jumping_loop import let_pass, run_jumping
 
@@ -35,7 +35,9 @@ async def test_an_attempt_that_ends_while_its_devices_are_read(caplog: pytest.Lo
     server = SimpleNamespace(spawner=spawner, log=log, pod=lambda: None, ended_pod=lambda: None)
     progress = SimpleNamespace(pod=POD, waiting_for="")
     messages = SimpleNamespace(found_place=places.append)
-    attempt = SimpleNamespace(server=server, spawner=spawner, objects=objects, messages=messages, progress=progress)
+    attempt = SimpleNamespace(
+        server=server, spawner=spawner, objects=objects, messages=messages, progress=progress, retry=Retry()
+    )
     watch = PodWatch(cast(Attempt, attempt))
     task = watch.tell_place()
     await asked.wait()
@@ -72,7 +74,9 @@ def test_a_pod_with_a_node_is_looked_at_once_a_second_and_its_end_is_not_missed(
         )
         progress = SimpleNamespace(pod={}, waiting_for="")
         messages = SimpleNamespace(found_place=lambda _: None)
-        attempt = SimpleNamespace(server=server, spawner=spawner, objects=objects, messages=messages, progress=progress)
+        attempt = SimpleNamespace(
+            server=server, spawner=spawner, objects=objects, messages=messages, progress=progress, retry=Retry()
+        )
         following = asyncio.create_task(PodWatch(cast(Attempt, attempt)).follow())
         await let_pass(60)
         assert looks < 70
