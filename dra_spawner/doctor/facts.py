@@ -95,6 +95,8 @@ class ServiceSettings:
     ----------
     has_placeholders
         Whether the service keeps placeholders.
+    feature_gates
+        Gates of kube-scheduler with which the service computes, other than the release's defaults.
     """
 
     has_placeholders: bool = True
@@ -103,6 +105,7 @@ class ServiceSettings:
     shapes_config_map: str = names.SHAPES_CONFIG_MAP
     settings_config_map: str = names.SETTINGS_CONFIG_MAP
     priority_class: str = ""
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ def settings_of(text: str) -> ServiceSettings | None:
     found = json_object(text.encode()) if text else {}
     if not found:
         return None
-    default = ServiceSettings()
+    default, gates = ServiceSettings(), found.get("kubernetes_feature_gates")
+    gates = gates if isinstance(gates, dict) else {}
     return ServiceSettings(
         # The chart has this key only with `placeholders.enabled`.
         has_placeholders="placeholders" in found,
@@ -61,6 +62,7 @@ def settings_of(text: str) -> ServiceSettings | None:
         shapes_config_map=str(found.get("shapes_config_map") or default.shapes_config_map),
         settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),
         priority_class=str(found.get("placeholder_priority_class") or ""),
+        feature_gates={name: each for name, each in gates.items() if isinstance(each, bool)},
     )
 
 

@@ -324,7 +324,8 @@ class DRASpawnerService(
             register_placeholders(context.registry, controller)
             register_times(context.registry, controller)
             hub_api = context.web.hub_auth.api_url if context.web.hub_auth is not None else ""
-            questions = questions_of_service(controller.settings, self.lease_name, hub_api)
+            gates = self.kubernetes_feature_gates
+            questions = questions_of_service(controller.settings, self.lease_name, hub_api, gates)
             context.examination = SelfExamination(api, questions, refused=lambda: controller.published.refused)
             elector = context.elector = self.new_elector(api)
             if self.pod_name:

@@ -74,13 +74,17 @@ class SelfExamination:
             return self._last.answer
 
 
-def questions_of_service(settings: ControllerSettings, lease_name: str, hub_api_url: str) -> Questions:
+def questions_of_service(
+    settings: ControllerSettings, lease_name: str, hub_api_url: str, gates: Mapping[str, bool]
+) -> Questions:
     """What a service asks about itself.
 
     Parameters
     ----------
     hub_api_url
         As in ``$JUPYTERHUB_API_URL``; empty without a hub.
+    gates
+        The setting `kubernetes_feature_gates`.
     """
     hub_url = hub_api_url.rstrip("/")
     return Questions(
@@ -93,6 +97,7 @@ def questions_of_service(settings: ControllerSettings, lease_name: str, hub_api_
             shapes_config_map=settings.shapes_config_map,
             settings_config_map=settings.settings_config_map,
             priority_class=settings.placeholders.priority_class,
+            feature_gates=gates,
         ),
         own_account=Account.SERVICE,
         is_in_cluster=True,

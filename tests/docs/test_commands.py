@@ -34,6 +34,7 @@ NOT_RUN: Final = {
     "curl": "test_requests.py sends these requests to a service; here they are compared with its OpenAPI document",
     "pip": "it would install something",
     "docker": "nothing builds images here; tests/images executes the commands of the image files",
+    "cosign": "it would ask a registry; tests/images/test_releases.py runs the step that signs",
     "uv": "it would ask a registry",
     "pytest": "these are the tests",
     "pre-commit": "it would change the checkout",

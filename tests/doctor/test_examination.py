@@ -88,6 +88,7 @@ CASES = [
     Case("resource-api", "error", {"versions": frozenset({"v1beta2"})}, {"versions": None}, "it serves only v1beta2", "--runtime-config"),
     Case("feature-gate", "error", {"gates": {"DynamicResourceAllocation": False}}, {"gates": {}}, "cannot be requested", "=true"),
     Case("feature-gate", "warning", {"gates": {"DRAConsumableCapacity": False}}, {"gates": {"DRAConsumableCapacity": True}}, "shared", "DRAConsumableCapacity=true"),
+    Case("gate-setting", "warning", {"kubernetes": (1, 37), "gates": {"DRAFractionalCapacityRange": True}}, {"kubernetes": (1, 37), "gates": {"DRAFractionalCapacityRange": True, "DRAConsumableCapacity": True}, "settings": ServiceSettings(feature_gates={"DRAFractionalCapacityRange": True})}, "DRAFractionalCapacityRange of kube-apiserver is on", "DRAFractionalCapacityRange: true"),
     Case("chart-version", "error", {"deployments": (hub_deployment("jupyterhub-3.3.8"), service_deployment())}, {"deployments": (hub_deployment("jupyterhub-4.0.0"), service_deployment())}, "zero-to-jupyterhub 3.3 is not supported", "4.0"),
     Case("chart-version", "info", {"deployments": (hub_deployment(""), service_deployment())}, {"deployments": (hub_deployment("jupyterhub-0.0.1-set.by.chartpress"), service_deployment())}, "no version"),
     Case("hub-version", "error", {"hub": HttpAnswer("u", 200, {"version": "4.1.6"})}, {"hub": HttpAnswer("u", 200, {"version": "5.2.1"})}, "JupyterHub 4.1.6 is not supported", "hub's image"),

@@ -10,7 +10,7 @@ from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import chart_of, hub_deployment, name_of, version_of
-from dra_spawner.dra.scheduler_rules import inexact_rules
+from dra_spawner.dra import scheduler_rules
 from dra_spawner.versions import KUBERNETES, Z2JH, kubelet_version, package_problems, version_text
 
 __all__ = ["VERSION_RULES", "version_findings"]
@@ -57,6 +57,13 @@ FEATURE_GATE: Final = DoctorRule(
     "a feature gate about devices is off",
     "turn it on in kube-apiserver, kube-scheduler, kube-controller-manager and the kubelets",
 )
+GATE_SETTING: Final = DoctorRule(
+    "gate-setting",
+    _SUBJECT,
+    (Severity.WARNING,),
+    "the API server has a feature gate otherwise than the service computes with, so what is free may be wrong",
+    "the same kubernetes_feature_gates in hub and service as kube-scheduler has",
+)
 CHART_VERSION: Final = DoctorRule(
     "chart-version",
     _SUBJECT,
@@ -80,6 +87,7 @@ def version_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     yield from _kubernetes(facts)
     yield from _kubelets(facts)
     yield from _gates(facts)
+    yield from _gate_settings(facts)
     yield from _chart(facts)
     yield from _hub(facts)
 
@@ -96,7 +104,9 @@ def _kubernetes(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     if found is not None and found > KUBERNETES.tested:
         newest = version_text(KUBERNETES.tested)
         newer = f"Kubernetes {version_text(found)} is newer than {newest}, the newest release that was tested."
-        yield KUBERNETES_VERSION.finding(f"{newer} {inexact_rules(found)}".rstrip(), severity=Severity.INFO)
+        yield KUBERNETES_VERSION.finding(
+            f"{newer} {scheduler_rules.inexact_rules(found)}".rstrip(), severity=Severity.INFO
+        )
     version = names.RESOURCE_API.rpartition("/")[2]
     if facts.versions is not None and version not in facts.versions:
         served = f"only {', '.join(sorted(facts.versions))}" if facts.versions else "none of its versions"
@@ -135,6 +145,25 @@ def _gates(facts: DoctorFacts) -> Iterator[DoctorFinding]:
                 "kubelets.",
                 severity=Severity.ERROR if gate == _NEEDED_GATE else Severity.WARNING,
             )
+
+
+def _gate_settings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
+    """Gates of the API server with which devices would be computed otherwise; the scheduler's own are not known."""
+    if facts.gates is None or facts.settings is None or facts.kubernetes is None:
+        return
+    known = facts.settings.feature_gates
+    computed = scheduler_rules.rules_of(facts.kubernetes, known)
+    for gate in scheduler_rules.GATES:
+        is_on = facts.gates.get(gate)
+        if is_on is None or scheduler_rules.rules_of(facts.kubernetes, {**known, gate: is_on}) == computed:
+            continue
+        yield GATE_SETTING.finding(
+            f"The feature gate {gate} of kube-apiserver is {'on' if is_on else 'off'}, and the service computes what "
+            "is free as if it were not.",
+            "If kube-scheduler has it, too: kubernetes_feature_gates: "
+            f"{{{gate}: {str(is_on).lower()}}} in service.config of the chart dra-spawner, and the same in "
+            "c.DRASpawner.kubernetes_feature_gates. Else set the gate alike in both programs.",
+        )
 
 
 def _chart(facts: DoctorFacts) -> Iterator[DoctorFinding]:
