@@ -26,7 +26,7 @@ class MissCause(StrEnum):
     NODE_LIMIT = "the limit of nodes was reached"
     NO_NODE_CAME = "everything was in use, and no node came"
     START_RATE = "nodes were started one after the other"
-    UNEXPECTED = "more launches came than were expected"
+    UNEXPECTED = "too many at once"
     TOO_FEW = "there were too few placeholders"
 
 
@@ -60,10 +60,12 @@ class Miss:
     def reason(self) -> str:
         """The figures and the cause in one line."""
         minutes = self.ends - self.begins
-        placeholders = "" if self.target is None else f", {self.target} placeholders"
+        number = round(self.expected)
+        expected = "none was" if number == 0 else f"{number} {'was' if number == 1 else 'were'}"
+        placeholders = "" if self.target is None else f", with {self.target} placeholders"
         return (
-            f"{self.misses} of {self.launches} launches waited within {minutes} min;"
-            f" {self.expected:.0f} expected{placeholders}: {self.cause.value}"
+            f"{self.launches} started within {minutes} min, {expected} expected{placeholders}; "
+            f"{self.misses} waited: {self.cause.value}"
         )
 
     @property

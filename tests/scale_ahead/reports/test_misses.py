@@ -25,7 +25,7 @@ def test_misses_close_to_one_another_are_one_time() -> None:
     misses.close()
     (found,) = misses.largest()
     assert (found.begins, found.ends, found.misses, found.launches, found.expected) == (10, 15, 7, 12, 2.5)
-    assert found.reason.startswith("7 of 12 launches waited within 5 min; 2 expected, 7 placeholders: more launches")
+    assert found.reason.startswith("12 started within 5 min, 2 were expected, with 7 placeholders; 7 waited: too many")
 
 
 def test_an_unknown_number_of_placeholders_is_not_shown() -> None:
@@ -33,7 +33,7 @@ def test_an_unknown_number_of_placeholders_is_not_shown() -> None:
     misses.minute(10, 3, 3, 0.5)
     misses.close()
     (found,) = misses.largest()
-    assert found.reason == "3 of 3 launches waited within 1 min; 0 expected: more launches came than were expected"
+    assert found.reason == "3 started within 1 min, none was expected; 3 waited: too many at once"
 
 
 def test_no_entry_helps_against_a_limit() -> None:

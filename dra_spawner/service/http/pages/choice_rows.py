@@ -34,7 +34,7 @@ _BAR: Final = (PlaceholderState.WARM, PlaceholderState.STARTING, PlaceholderStat
 _BAR_WIDTH: Final = 100.0
 
 DEMAND_MEANINGS: Final = {
-    "expected": "launches, less servers that end, within the lead time",
+    "expected": "new servers minus servers that end, while a node starts",
     "lead time": "from the order of a node until users are let in, as nodes have shown it",
     "deviations": "a safety for bursts; how many is learned, so that the wanted share of launches (hit_rate) is warm",
     "held": "demand has fallen; the number falls when nothing in the last lead times was higher",

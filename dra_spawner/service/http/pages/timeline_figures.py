@@ -51,7 +51,7 @@ class TimelineStep:
     forecast: int | None = None
     """Most placeholders that the forecast wants."""
     usual: float | None = None
-    """Launches that past weeks lead one to expect; only of later steps."""
+    """Average launches of past weeks; only of later steps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,7 @@ MISSES: Final = record(
                     "launches": integer(20),
                     "expected": nullable(number(3.0)),
                     "placeholders": nullable(integer(4)),
-                    "reason": text("more users came than were expected"),
+                    "reason": text("3 started within 2 min, none was expected; 2 waited: too many at once"),
                     "isPreventable": flag(),
                     "calendarEntry": record(
                         {
