@@ -223,6 +223,20 @@ def _value_findings(values: Mapping[str, Any], prefix: str) -> Iterator[Finding]
         elif isinstance(settings, Mapping) and LIST_NAMES[1] in settings and section.endswith("Spawner"):
             message = f"has no effect; allowed: {LIST_NAMES[0]}, the name in Python"
             yield hub_rules.HUB_VALUES.finding(f"{path}.{LIST_NAMES[1]}", message)
+        elif isinstance(settings, Mapping) and settings.get("manage_roles") and section.endswith("Authenticator"):
+            yield from _assigned_roles(at(values, "hub", "loadRoles"), f"{path}.manage_roles", prefix)
+
+
+def _assigned_roles(roles: Any, managed_by: str, prefix: str) -> Iterator[Finding]:
+    """Roles that JupyterHub refuses at its start, as the authenticator alone gives roles to people."""
+    for name, role in roles.items() if isinstance(roles, Mapping) else ():
+        for key in ("groups", "users"):
+            if at(role, key):
+                message = (
+                    f"JupyterHub ends at its start: with {managed_by} a role names no {key}; remove the key, and let "
+                    f"the authenticator give the role {name} to people"
+                )
+                yield hub_rules.HUB_VALUES.finding(f"{prefix}hub.loadRoles.{name}.{key}", message)
 
 
 def _unrendered(values: Mapping[str, Any], prefix: str) -> Iterator[str]:

@@ -209,6 +209,7 @@ def test_a_list_that_another_one_overrides(check):
         "claims where the chart has none": ({"singleuser": {"device_claims": {"a": {}}}}, "singleuser.device_claims"),
         "a mapping": ({"singleuser": {"profileList": {"a": {"display_name": "A"}}}}, "singleuser.profileList"),
         "the chart's name": ({"hub": {"config": {"KubeSpawner": {"profileList": []}}}}, "hub.config.KubeSpawner.profileList"),
+        "people's roles beside an authenticator that gives them": ({"hub": {"config": {"GenericOAuthenticator": {"manage_roles": True}}, "loadRoles": {"a": {"groups": ["b"]}, "service": {"services": ["c"]}}}}, "hub.loadRoles.a.groups"),
         "a section that is no class": ({"hub": {"config": {"kubeSpawner": {"profile_list": []}}}}, "hub.config.kubeSpawner"),
     },
 )  # fmt: skip
