@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from dra_spawner.commands.checking.chart_findings import chart_findings
-from dra_spawner.commands.checking.check_outcome import CheckOutcome
+from dra_spawner.commands.checking.check_outcome import NODES_MAY_BE_ADDED, CheckOutcome
 from dra_spawner.commands.checking.check_table import check_table
 from dra_spawner.commands.checking.cluster_files import read_objects
 from dra_spawner.commands.cluster_files.input_errors import InputError
@@ -129,7 +129,12 @@ def _check_hub(found: ProfilesFound, facts: ClusterFacts, ignored: Collection[st
     gates = found.settings.get("kubernetes_feature_gates")
     prepare_for = configured_drivers(found.settings.get("drivers_prepare_for"))
     inventory = Inventory(
-        replace(facts, drivers_prepare_for=prepare_for, gates=gates if isinstance(gates, dict) else facts.gates)
+        replace(
+            facts,
+            drivers_prepare_for=prepare_for,
+            gates=gates if isinstance(gates, dict) else facts.gates,
+            nodes_may_be_added=facts.nodes_may_be_added or found.settings.get(NODES_MAY_BE_ADDED) is True,
+        )
     )
     profiles = None
     if not callable(found.profile_list):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
 from dra_spawner.profiles.choices import TRAIT, ListedChoice
+from dra_spawner.profiles.facts import has_cloud_nodes
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory
 from dra_spawner.profiles.lint.hub_rules import UNREAD_CODE
 from dra_spawner.profiles.syntax.problems import on_one_line
 
-__all__ = ["CheckOutcome", "title"]
+__all__ = ["NODES_MAY_BE_ADDED", "CheckOutcome", "title"]
+
+#: The hub's setting.
+NODES_MAY_BE_ADDED: Final = "nodes_may_be_added"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,12 @@ class CheckOutcome:
             "the namespace's labels": facts.namespace_labels if self._asks_for_admin_access() else {},
             "feature gates": facts.dropped_fields,
         }
+        is_guessed = any(hub.settings.get(NODES_MAY_BE_ADDED) is None for hub in self.hubs)
+        if is_guessed and not facts.nodes_may_be_added and has_cloud_nodes(facts.nodes or ()):
+            yield (
+                "a cloud provides the nodes, so the hub guesses that others may be added, and lets a server wait that "
+                f"fits none; set {NODES_MAY_BE_ADDED} to True or False"
+            )
         missing = [name for name, value in unknown.items() if value is None]
         if missing:
             yield f"not known, so not checked: {', '.join(missing)}"

@@ -132,6 +132,29 @@ def test_findings_shared_by_choices_are_listed_once(run, cluster):
     assert "1 error in 3 choices" in output
 
 
+def test_a_guess_of_the_hub_about_new_nodes_is_said(run, cluster):
+    """A choice that no present node can serve: with a cloud's nodes the hub lets its servers wait."""
+    objects = json.loads(Path(cluster).read_text())
+    for item in objects["items"]:
+        if item["kind"] == "Node":
+            item["spec"] = {**item.get("spec", {}), "providerID": "aws:///eu-1/i-1"}
+    on_cloud = Path(cluster).with_name("cloud.json")
+    on_cloud.write_text(json.dumps(objects))
+    claims = {"gpu": {"device_class": "gpu.example.com", "count": 99}}
+    found = {}
+    for name, objects, setting in (
+        ("own nodes", cluster, None),
+        ("guessed", on_cloud, None),
+        ("yes", on_cloud, True),
+        ("no", on_cloud, False),
+    ):
+        settings = {} if setting is None else {"nodes_may_be_added": setting}
+        source = {"hub": {"config": {"DRASpawner": {"profile_list": [profile(claims)], **settings}}}}
+        code, output, _ = run("--objects", str(objects), "--format", "json", profiles=source)
+        found[name] = (code, any("the hub guesses" in each for each in json.loads(output)["notChecked"]))
+    assert found == {"own nodes": (1, False), "guessed": (1, True), "yes": (0, False), "no": (1, False)}
+
+
 def test_known_defects_of_another_version(run, cluster):
     profiles = [profile({"gpu": SHARE, "own": {"template": "made-by-others"}})]
     ignored = ("--ignore", "share-not-enforced")
