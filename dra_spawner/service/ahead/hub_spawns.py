@@ -44,8 +44,12 @@ log = logging.getLogger(__name__)
 #: Pause after an answer with servers that are starting and have no pod.
 _INTERVAL_SECONDS: Final = 5.0
 #: Longest pause after answers without such servers; a new pod ends it. Each question is a line in the hub's log. A hook
-#: of the hub may hold back all pods, so it is asked at all.
+#: of the hub may hold back all pods, so it is asked at all; see `_FORM_SECONDS`.
 _IDLE_SECONDS: Final = 120.0
+#: Time without a question of a spawn form after which the last form counts as sent or left, and its limit: forms of
+#: others go on. A start that a hook of the hub holds back has no pod, and its form is the only sign of it.
+_FORM_SECONDS: Final = 10.0
+_LONGEST_FORM_SECONDS: Final = 60.0
 #: Pause after a failure.
 _RETRY_SECONDS: Final = 60.0
 #: The hub is one process, so the pause is at least this many times as long as the last answer took.
@@ -87,6 +91,8 @@ class HubSpawns:
         Certificates of a hub with ``internal_ssl``.
     interval_seconds, idle_seconds
         Pause after an answer, and its limit, to which it doubles after answers without servers that have no pod.
+    form_seconds
+        Time after the last question of a spawn form, until the hub is asked.
     now
         Returns seconds of a monotonic clock.
     """
@@ -101,6 +107,7 @@ class HubSpawns:
         encryption: ssl.SSLContext | None = None,
         interval_seconds: float = _INTERVAL_SECONDS,
         idle_seconds: float = _IDLE_SECONDS,
+        form_seconds: float = _FORM_SECONDS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = f"{api_url.rstrip('/')}/users"
@@ -110,6 +117,9 @@ class HubSpawns:
         self._encryption = encryption
         self._interval_seconds = interval_seconds
         self.idle_seconds = idle_seconds
+        self._form_seconds = form_seconds
+        self._form_since = 0.0
+        self._form_timer: asyncio.TimerHandle | None = None
         self._now = now
         self._servers: dict[ServerName, object] = {}
         self._asked_at: float | None = None
@@ -141,6 +151,21 @@ class HubSpawns:
 
     def note_new_pod(self) -> None:
         """Note that the hub has made a pod: it may be starting further servers, and is asked soon."""
+        self._new_pod.set()
+
+    def note_form(self) -> None:
+        """Note that a spawn form is open: the hub is asked after it was sent or left."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._form_timer is None:
+            self._form_since = now
+        else:
+            self._form_timer.cancel()
+        at = min(now + self._form_seconds, self._form_since + _LONGEST_FORM_SECONDS)
+        self._form_timer = loop.call_at(at, self._note_left_form)
+
+    def _note_left_form(self) -> None:
+        self._form_timer = None
         self._new_pod.set()
 
     def pending(self, choice: str) -> int:

@@ -91,6 +91,11 @@ class ScaleAheadRunner:
         if spawns is not None:
             ahead.pending_spawns = spawns.pending
 
+    def note_form(self) -> None:
+        """Note that the hub has asked for a spawn form."""
+        if self._spawns is not None:
+            self._spawns.note_form()
+
     def problems(self) -> tuple[str, ...]:
         """Problems of policies, calendar entries, webhooks and the hub's answers, as sentences."""
         shapes, policies = self._controller.published.shapes, self._controller.scale_ahead.settings.policies

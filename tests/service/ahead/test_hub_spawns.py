@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from tests.placeholders.planner.objects import PLAIN
 from tests.polling import eventually
 from tests.running import running
 from tests.set_clock import SetClock
+from tests.virtual_loop import pass_time, run_in_virtual_time
 
 PUBLISHED = PublishedShapes({"gpu": PLAIN, "gpu/memory=large": PLAIN, "cpu": PLAIN})
 TOKEN = "0123456789abcdef"
@@ -191,3 +193,32 @@ async def test_the_hub_is_asked_while_it_starts_servers_and_seldom_else() -> Non
             hub.users = [user("bob", server(profile="gpu"))]
             spawns.note_new_pod()
             await eventually(lambda: spawns.pending("gpu") == 1, "a new pod: it asks at once")
+
+
+class _Asked(HubSpawns):
+    """Notes when it would ask."""
+
+    times: list[float]
+
+    async def refresh(self) -> None:
+        self.times.append(asyncio.get_running_loop().time())
+
+
+def test_the_hub_is_asked_after_a_form_was_left() -> None:
+    """A hook of the hub holds back the pods, so the form is the only sign of starts."""
+
+    async def forms() -> list[float]:
+        loop = asyncio.get_running_loop()
+        spawns = _Asked("http://hub/api", TOKEN, lambda: PUBLISHED, KnownServers, now=loop.time)
+        spawns.times = []
+        async with running(spawns.run()):
+            await pass_time(600)
+            begun, known = loop.time(), len(spawns.times)
+            for _ in range(3):
+                spawns.note_form()
+                await pass_time(3)
+            await pass_time(8)
+            return [each - begun for each in spawns.times[known:]]
+
+    (asked,) = run_in_virtual_time(forms())
+    assert asked == 16, "ten seconds after its last question"

@@ -22,7 +22,7 @@ from dra_spawner.placeholders.planner.decisions.readiness import why_not_ready
 from dra_spawner.placeholders.planner.decisions.safeguards import safeguard_of
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.requests.authentication import ApiHandler
+from dra_spawner.service.http.requests.authentication import ApiHandler, bearer_token
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, Query, endpoint
 from dra_spawner.service.http.requests.page_frame import OLD_SECONDS
 from dra_spawner.service.http.schemas.placeholder_schemas import PLACEHOLDERS, PROFILES
@@ -103,6 +103,8 @@ class ProfilesHandler(PlaceholderHandler):
     )
     async def get(self) -> None:
         controller = self.controller
+        if self.context.scale_ahead is not None and self.web.is_own_token(bearer_token(self.request.headers)):
+            self.context.scale_ahead.note_form()
         name = self.get_query_argument("name", "")
         if name:
             # First: a name that somebody invents reaches no cache and no task.
