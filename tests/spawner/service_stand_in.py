@@ -27,6 +27,8 @@ class ServiceStandIn:
         Gets the decoded question; a mapping is sent as JSON.
     profiles
         The same for questions about availability, which have the query.
+    class_news
+        What is said of coming classes, as JSON.
     questions
         Questions with the right token.
     """
@@ -36,6 +38,7 @@ class ServiceStandIn:
         self.questions: list[dict[str, Any]] = []
         self.answer: Answer = self._fresh
         self.profiles: Answer = self._none
+        self.class_news: Any = {"items": []}
 
     @staticmethod
     async def _fresh(_: dict[str, Any]) -> dict[str, Any]:
@@ -61,11 +64,16 @@ class ServiceStandIn:
         answer = await (self.answer if request.method == "POST" else self.profiles)(question)
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
 
+    async def _tell_class_news(self, request: web.Request) -> web.StreamResponse:
+        assert request.headers["Authorization"] == f"token {TOKEN}"
+        return web.json_response(self.class_news)
+
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[ServiceStandIn]:
         app = web.Application()
         app.router.add_post(f"{PREFIX}api/placements", self._handle)
         app.router.add_get(f"{PREFIX}api/profiles", self._handle)
+        app.router.add_get(f"{PREFIX}api/class-news", self._tell_class_news)
         async with serving_app(app) as self.url:
             yield self
 

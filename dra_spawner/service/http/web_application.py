@@ -29,6 +29,7 @@ from dra_spawner.service.http.api.resume_handler import ResumeHandler
 from dra_spawner.service.http.api.what_if_handler import WhatIfHandler
 from dra_spawner.service.http.classes import class_handlers, request_handlers
 from dra_spawner.service.http.classes.class_feed import ClassFeedHandler
+from dra_spawner.service.http.classes.class_news import ClassNewsHandler
 from dra_spawner.service.http.classes.classes_page import ClassesPage
 from dra_spawner.service.http.openapi_handler import OpenApiHandler
 from dra_spawner.service.http.pages import override_pages
@@ -58,6 +59,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/classes", class_handlers.ClassesHandler),
     ("api/classes/{id}", class_handlers.ClassHandler),
     ("api/classes/{id}/max", class_handlers.ClassMaxHandler),
+    ("api/class-news", ClassNewsHandler),
     ("api/class-rehearsals", class_handlers.ClassRehearsalsHandler),
     ("api/class-requests", request_handlers.ClassRequestsHandler),
     ("api/class-requests/{id}", request_handlers.ClassRequestHandler),

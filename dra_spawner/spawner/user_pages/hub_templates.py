@@ -7,7 +7,7 @@ nothing is added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from logging import Logger
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,18 @@ __all__ = ["extend_templates"]
 _HUBS: Final = "dra-spawner-hub"
 #: The hub's environments in the settings of its web application.
 _ENVIRONMENTS: Final = ("jinja2_env", "jinja2_env_sync")
+
+
+async def _class_notes(user: Any) -> Sequence[Any]:
+    """What is to be said of a user's classes; Jinja awaits it."""
+    from dra_spawner.spawner.user_pages.class_notes import class_notes  # when the first home page is shown
+
+    return await class_notes(user)
+
+
+def _no_class_notes(user: Any) -> Sequence[Any]:
+    """Nothing: a page that is rendered at once cannot ask the service."""
+    return ()
 
 
 class _Extended(ChoiceLoader):
@@ -51,6 +63,7 @@ def extend_templates(settings: Mapping[str, Any], log: Logger) -> None:
             "dra_spawner_notes": server_notes,
             "dra_spawner_note": note_of_server,
             "dra_spawner_has_tickets": has_tickets,
+            "dra_spawner_classes": _class_notes if environment.is_async else _no_class_notes,
         }
         log.debug("JupyterHub's pages are extended: %s", name)
 

@@ -23,6 +23,7 @@ from dra_spawner.service.http.schemas.schema_parts import (
 __all__ = [
     "CLASS",
     "CLASSES",
+    "CLASS_NEWS",
     "CLASS_REHEARSAL",
     "DECLINED",
     "LONGEST_NAME",
@@ -92,6 +93,21 @@ CLASS: Final = record(
         "raised": nullable(_RAISED),
     },
     optional=_OPTIONAL,
+)
+CLASS_NEWS: Final = record(
+    {
+        "items": items(
+            record(
+                {
+                    "user": text("ada"),
+                    "name": text("Physics lab"),
+                    "begins": text("Mon 2036-11-24 14:00 CET"),
+                    "sentence": text("60 of 60 prepared, ready since 13:45"),
+                    "is_problem": flag(),
+                }
+            )
+        )
+    }
 )
 CLASSES: Final = paged(CLASS, incomplete_because=text(""))
 REQUEST: Final = record(

@@ -11,10 +11,11 @@ import pytest
 from dra_spawner import names
 from dra_spawner.scale_ahead.calendars.class_limits import read_class_limits
 from dra_spawner.service.http.api import calendar_entry_handlers
-from dra_spawner.service.http.classes import class_handlers, classes_page, request_handlers
+from dra_spawner.service.http.classes import class_handlers, class_news, classes_page, request_handlers
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.polling import eventually
 from tests.service.open_service import open_to_all
 from tests.service.replica import Replica, publish_settings, replica, set_up
 
@@ -30,6 +31,7 @@ ANSWERS = {
     "class-requests/{id}/approval": request_handlers.ApprovalHandler,
     "class-requests/{id}/refusal": request_handlers.RefusalHandler,
     "page": classes_page.ClassesPage,
+    "news": class_news.ClassNewsHandler,
     "entries": calendar_entry_handlers.CalendarEntriesHandler,
 }
 ASK = f"access:services!service={names.HUB_SERVICE}"
@@ -90,6 +92,13 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
         assert (entry["id"], entry["users"], entry["by"]) == (made["id"], '4 of "gpu-whole"', "user ada")
     async with service_on(embedded_cluster) as service:
         await service.until(lambda: bool(service.controller.scale_ahead.calendars.added), "the class is read")
+
+        async def is_told() -> bool:
+            items = (await service.get_json("root/news"))["items"]
+            told = [(each["user"], each["name"], each["is_problem"], each["sentence"][:3]) for each in items]
+            return told == [("ada", EVIL, True, "No:")]
+
+        await eventually(is_told, "the hub's home page is told that not all can start")
         for user, is_shown in (("ada", True), ("root", True), ("ben", False)):
             page = await service.get(f"{user}/page")
             assert (("&lt;script&gt;" in page), EVIL in page) == (is_shown, False), user

@@ -1,0 +1,108 @@
+"""What the home page says of classes that its user has announced, as the service tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+import aiohttp
+
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
+from dra_spawner.spawner.hub_parts.running_hub import running_hub
+from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
+
+__all__ = ["ClassNote", "class_notes"]
+
+_INTERVAL_SECONDS: Final = 20.0
+_LONGEST_AGE_SECONDS: Final = 300.0
+_LIMIT_SECONDS: Final = 5.0
+#: Until the page is shown without an answer.
+_WAIT_SECONDS: Final = 0.3
+_MAX_BYTES: Final = 2**20
+_MAX_TEXT: Final = 500
+_MAX_NOTES: Final = 5
+_TEXTS: Final = ("name", "begins", "sentence")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNote:
+    """What is to be said of one class. Plain text: the template escapes it.
+
+    Attributes
+    ----------
+    link
+        Address of the page with the class.
+    """
+
+    name: str
+    begins: str
+    sentence: str
+    is_problem: bool
+    link: str
+
+
+async def class_notes(user: Any) -> list[ClassNote]:
+    """Return what is to be said of a user's classes. Never raises: a home page without notes is better than none."""
+    try:
+        service = str(getattr(user.spawner, "placeholder_service", ""))
+        address = service_of_hub(service)
+        if address is None:
+            return []
+        news = this_hub().shared(("class news", service), _ClassNews)
+        found = [each for each in await news.latest(address) if each.get("user") == user.name][:_MAX_NOTES]
+        hub = running_hub()
+        link = f"{hub._service_map[service].prefix}classes" if hub is not None else ""
+        return [
+            ClassNote(*(str(each.get(key, ""))[:_MAX_TEXT] for key in _TEXTS), each.get("is_problem") is True, link)
+            for each in found
+        ]
+    except Exception:
+        log.exception("The home page says nothing about classes")
+        return []
+
+
+class _ClassNews:
+    """The last answer; at most one question at a time."""
+
+    def __init__(self) -> None:
+        self._items: list[dict[str, Any]] = []
+        self._asked_at = self._answered_at = -inf
+        self._task: asyncio.Task[None] | None = None
+
+    async def latest(self, address: ServiceAddress) -> list[dict[str, Any]]:
+        is_open = self._task is not None and not self._task.done()
+        if not is_open and monotonic() - self._asked_at >= _INTERVAL_SECONDS:
+            self._asked_at = monotonic()
+            self._task = this_hub().begin(self._ask(address), "class news")
+        if self._task is not None and not self._task.done():
+            await asyncio.wait((self._task,), timeout=_WAIT_SECONDS)
+        return self._items if monotonic() - self._answered_at < _LONGEST_AGE_SECONDS else []
+
+    async def _ask(self, address: ServiceAddress) -> None:
+        headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
+        try:
+            async with (
+                asyncio.timeout(_LIMIT_SECONDS),
+                aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+                # The token is for the service alone, not for an address that an answer points to.
+                session.get(f"{address.url}api/class-news", allow_redirects=False) as answer,
+            ):
+                body = bytearray()
+                async for chunk in answer.content.iter_any():
+                    body += chunk
+                    if len(body) > _MAX_BYTES:
+                        return
+                found = json.loads(body) if answer.status == 200 else {}
+        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
+            log.debug("The service says nothing about classes: %s", error)
+            return
+        items = found.get("items") if isinstance(found, dict) else None
+        self._items = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+        self._answered_at = monotonic()
