@@ -13,10 +13,12 @@ from itertools import combinations, product
 from math import prod
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from dra_spawner.common.project_links import where
 from dra_spawner.kube.client.api import KubernetesError, resource_path
 from dra_spawner.kube.client.connect import own_namespace
-from dra_spawner.placeholders.planner.targets.choice_names import choice_name, is_combination
+from dra_spawner.placeholders.planner.targets.choice_names import choice_name, is_combination, options_of, profile_of
 from dra_spawner.placeholders.planner.targets.published_shapes import (
     PublishedShapes,
     RefusedChoice,
@@ -267,7 +269,27 @@ async def published_shapes(
         drivers_prepare_for=prepare,
         start_seconds=round(spawner.start_timeout),
         refused=refused,
+        titles=_titles(profiles, shapes),
     )
+
+
+def _titles(profiles: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, str]:
+    """What the form calls the published choices: the profile, and the choice of each option."""
+    found = {}
+    by_slug = {profile["slug"]: profile for profile in profiles}
+    for name in sorted(names, key=is_combination):
+        slug, chosen = profile_of(name), options_of(name)
+        if (profile := by_slug.get(slug)) is None:
+            continue
+        parts = [profile.get("display_name") or slug]
+        for option, each in (profile.get("profile_options") or {}).items():
+            choices = each.get("choices") or {}
+            default = next((key for key, choice in choices.items() if choice.get("default")), None)
+            if (key := chosen.get(option, default)) in choices:
+                parts.append(choices[key].get("display_name") or key)
+        # KubeSpawner's form takes names for HTML.
+        found[name] = ", ".join(Markup(str(part)).striptags() for part in parts)  # noqa: S704 (it becomes text)
+    return found
 
 
 def _refused(error: BaseException) -> RefusedChoice | None:

@@ -76,6 +76,12 @@ async def test_each_choice_has_the_shape_of_its_users_pods(nowhere):
     assert found.shapes["gpu"].containers[0]["requests"] == {"cpu": "500m", "memory": "1073741824"}
     assert found.shapes["cpu"].images == {"example/other:2"}
     assert found.defaults == {"gpu": {"memory": "10Gi"}}
+    assert found.titles == {
+        "gpu": "gpu, 10Gi",
+        "gpu/memory=5Gi": "gpu, 5Gi",
+        "gpu/memory=20Gi": "gpu, 20Gi",
+        "cpu": "cpu",
+    }
     assert found.find("gpu/memory=10Gi") == "gpu"
     assert read_config_map(published_config_map(found, "jupyterhub", {})) == found
 

@@ -43,6 +43,9 @@ _MAX_SHOWN: Final = 500
 #: Limits of what is told of choices that cannot work.
 _MAX_REFUSED: Final = 200
 _MAX_MESSAGE: Final = 600
+#: Limits of the names of choices in the form.
+_MAX_TITLES: Final = 500
+_MAX_TITLE: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ class PublishedShapes:
         The hub's ``start_timeout``: a start that takes longer fails. 0 if it is not known.
     refused
         Choices that cannot work on this cluster.
+    titles
+        What the spawn form calls some choices, plain text.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -90,6 +95,7 @@ class PublishedShapes:
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     start_seconds: int = 0
     refused: Mapping[str, RefusedChoice] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> str | None:
         """The published name of a choice, which may spell out default options; None if there is none."""
@@ -108,6 +114,14 @@ def _refused(found: object) -> dict[str, RefusedChoice]:
         for name, each in [*found.items()][:_MAX_REFUSED]
         if isinstance(each, Mapping) and {"path", "message"} <= each.keys()
     }
+
+
+def _titles(found: object) -> dict[str, str]:
+    """Names in the form; a hub of an older version publishes none."""
+    if not isinstance(found, Mapping):
+        return {}
+    given = [(name, each) for name, each in found.items() if isinstance(each, str)][:_MAX_TITLES]
+    return {str(name)[:_MAX_SHOWN]: "".join(filter(str.isprintable, each))[:_MAX_TITLE] for name, each in given}
 
 
 def published_config_map(
@@ -156,6 +170,7 @@ def _content(published: PublishedShapes) -> str:
             name: {"path": each.path, "message": each.message}
             for name, each in [*published.refused.items()][:_MAX_REFUSED]
         },
+        "titles": dict([*published.titles.items()][:_MAX_TITLES]),
     }
     return json.dumps(content, sort_keys=True, indent=1)
 
@@ -230,6 +245,7 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP
             drivers_prepare_for=prepare,
             start_seconds=known_seconds,
             refused=_refused(content.get("refused")),
+            titles=_titles(content.get("titles")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         what = f"{type(error).__name__}: {str(error)[:_MAX_SHOWN]}"

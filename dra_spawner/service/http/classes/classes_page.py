@@ -45,10 +45,12 @@ class ClassesPage(OverridePage):
         classes: list[dict[str, Any]] = []
         requests: list[dict[str, Any]] = []
         choices: list[str] = []
+        titles: Mapping[str, str] = {}
         zone: tzinfo = UTC
         if is_known and controller is not None and runner is not None:
             classes, requests = classes_json(controller, runner, who), requests_json(controller, runner, who)
             zone = controller.scale_ahead.settings.options.settings.zone
+            titles = controller.published.titles
             choices = sorted(controller.published.shapes)
         is_user = self.hub_user.get("kind", "user") == "user"
         feed = feed_query(self.web, str(self.hub_user["name"])) if is_user else ""
@@ -71,6 +73,8 @@ class ClassesPage(OverridePage):
             clock=clock,
             weekly=_weekly,
             person=person,
+            # As in the spawn form, which a hub of an older version does not tell.
+            title=lambda choice: titles.get(choice, choice),
             values_of=_values_of,
         )
 

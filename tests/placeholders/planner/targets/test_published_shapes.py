@@ -211,3 +211,26 @@ def test_choices_that_cannot_work_are_told_and_hostile_ones_left_out() -> None:
         assert (set(found.shapes), found.problem) == ({"good"}, "")
         assert len(found.refused) <= 200
         assert all(len(each.message) <= 600 for each in found.refused.values())
+
+
+def test_titles_of_choices_are_text_whatever_a_hub_publishes() -> None:
+    written = published_config_map(PublishedShapes({"good": PLAIN}, titles={"good": "GPU slice, 10 GiB"}), "hub", {})
+    assert read_config_map(written).titles == {"good": "GPU slice, 10 GiB"}
+    content = json.loads(written["data"]["shapes.json"])
+    others: tuple[Any, ...] = (
+        None,
+        [],
+        "x",
+        3,
+        {"a": None},
+        {"a": ["b"]},
+        {f"c{n}": "m" * 10**4 for n in range(5_000)},
+    )
+    for other in others:
+        found = read_config_map({**written, "data": {"shapes.json": json.dumps({**content, "titles": other})}})
+        assert (set(found.shapes), found.problem) == ({"good"}, "")
+        assert len(found.titles) <= 500
+        assert all(len(each) <= 150 for each in found.titles.values())
+    assert read_config_map(
+        {**written, "data": {"shapes.json": json.dumps({**content, "titles": {"good": "a\u202eb"}})}}
+    ).titles == {"good": "ab"}
