@@ -153,6 +153,8 @@ INSTALLATION: Final = "hub.jupyter.org/installation"
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
 RESERVED_SINCE: Final = "hub.jupyter.org/reserved-since"
 RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
+#: Label of a warm claim: the ticket for which its placeholder was held when a server reserved it.
+TICKET: Final = "hub.jupyter.org/ticket"
 #: On a pending user's pod: when placeholders were last preempted for it (seconds since 1970), and after a hyphen how
 #: often (left out: once).
 PREEMPTED_AT: Final = "hub.jupyter.org/preempted-at"

@@ -48,6 +48,7 @@ from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.metrics.wait_metrics import register_waits
 from dra_spawner.service.self_examination import SelfExamination, questions_of_service
 from dra_spawner.service.start_answer import StartAnswer, interface_of
+from dra_spawner.service.tickets.ticket_service import TicketService
 from dra_spawner.service.traits.class_traits import ClassTraits
 from dra_spawner.service.traits.demand_traits import DemandTraits
 from dra_spawner.service.traits.history_traits import HistoryTraits
@@ -320,6 +321,7 @@ class DRASpawnerService(
             if problem := await learn_release(api, watch, self.kubernetes_feature_gates):
                 context.settings_problems += (problem,)
             controller = self.new_controller(api, watch, context.decisions)
+            tickets = context.tickets = TicketService(api, controller)
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
             register_placeholders(context.registry, controller)
             register_times(context.registry, controller)
@@ -346,7 +348,7 @@ class DRASpawnerService(
             register_waits(context.registry, waits.calibration)
             # The watch begins when all that follows it is there. The history ends last: a database that hangs must not
             # delay the release of the Lease.
-            async with history, watch, controller, asyncio.TaskGroup() as tasks:
+            async with history, watch, controller, tickets, asyncio.TaskGroup() as tasks:
                 # An error of one task ends the process: a leader whose watch has ended would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
@@ -354,7 +356,9 @@ class DRASpawnerService(
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
-                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, scale_ahead, waits)))
+                tasks.create_task(
+                    elector.run(lambda: self._lead(controller, elector, history, scale_ahead, waits, tickets))
+                )
 
     async def _lead(
         self,
@@ -363,9 +367,10 @@ class DRASpawnerService(
         history: HistoryRecording,
         scale_ahead: ScaleAheadRunner,
         waits: WaitLearning,
+        tickets: TicketService,
     ) -> None:
         """Record, forecast and decide while this replica leads."""
-        async with scale_ahead.leading(), history.leading(), waits.leading():
+        async with scale_ahead.leading(), history.leading(), waits.leading(), tickets.leading():
             await controller.lead(elector.require)
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:

@@ -34,6 +34,7 @@ from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.profile_answers import ProfileAnswers
 from dra_spawner.service.self_examination import SelfExamination
+from dra_spawner.service.tickets.ticket_service import TicketService
 from dra_spawner.service.wait_learning import WaitLearning
 from dra_spawner.service.web_settings import WebSettings
 
@@ -84,6 +85,7 @@ class ServiceContext:
     history: HistoryRecording | None = None
     scale_ahead: ScaleAheadRunner | None = None
     waits: WaitLearning | None = None
+    tickets: TicketService | None = None
     examination: SelfExamination | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     budgets: ReadBudgets = field(default_factory=ReadBudgets)
@@ -228,4 +230,6 @@ class ServiceContext:
             found += self.history.problems()
         if self.waits is not None:
             found += self.waits.problems()
+        if self.tickets is not None:
+            found += self.tickets.problems()
         return tuple(found)

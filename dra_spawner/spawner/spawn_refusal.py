@@ -62,6 +62,7 @@ class RefusalReason(StrEnum):
     TIMEOUT = "not-started-in-time"
     POD = "pod-failed"
     DEVICE = "device-failed"
+    QUEUE = "others-are-first"
 
 
 _OTHER: Final = "other-error"

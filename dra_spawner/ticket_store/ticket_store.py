@@ -78,6 +78,10 @@ class TicketStore:
         Lock of each try of a change: avoids conflicts within a process; safety does not depend on it.
     now, sleep, jitter
         Clock, and source of random numbers from 0 to 1.
+    new_id
+        Returns an id that nobody can guess.
+    on_object
+        Called with each version of the ConfigMap that was written.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class TicketStore:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
+        on_object: Callable[[JsonObject], None] = lambda obj: None,
     ) -> None:
         self._api = api
         self._namespace = namespace
@@ -104,6 +109,7 @@ class TicketStore:
         self._sleep = sleep
         self._jitter = jitter
         self._new_id = new_id
+        self._on_object = on_object
         self._last: tuple[float, TicketBook | TicketsUnavailable] = -inf, TicketsUnavailable("not read yet")
         self._problem = ""
 
@@ -188,16 +194,17 @@ class TicketStore:
         return book.standing(ticket, self._now()) if ticket is not None else None
 
     async def take(self, user: str) -> tuple[str, ...]:
-        """Ids of the user's tickets for which a device is held: a start sends them to the service.
+        """Ids of the user's open tickets: a start sends them to the service.
 
-        The service hands over the placeholder of the ticket that has the start's shape, and ends this ticket.
+        The service hands over the placeholder that is held for the ticket with the start's shape, and ends this ticket.
+        A waiting ticket counts for the place of a start before its time.
 
         Raises
         ------
         TicketsUnavailable
         """
-        book, now = await self.book(), self._now()
-        return tuple(each.id for each in book.of_user(user) if each.is_held(now))
+        book = await self.book()
+        return tuple(each.id for each in book.of_user(user) if each.state.is_open)
 
     async def waiting_for(self, choice: str) -> int:
         """Number of tickets that wait for a choice of this hub, or have a device held.
@@ -267,10 +274,11 @@ class TicketStore:
             if sum(map(len, data.values())) > MAX_BYTES:
                 raise TicketRefused(TicketRefusal.FULL, "The queue is full. Please try again later.")
             if found is None:
-                await self._create(data)
+                written = await self._create(data)
             else:
                 path = resource_path("v1", "configmaps", self._namespace, self._name)
-                await self._api.replace(path, {**found, "data": {**(found.get("data") or {}), **data}})
+                written = await self._api.replace(path, {**found, "data": {**(found.get("data") or {}), **data}})
+            self._on_object(written)
         self._note(after)
         return answer, after
 
@@ -292,14 +300,14 @@ class TicketStore:
                 return None
             raise
 
-    async def _create(self, data: dict[str, str]) -> None:
+    async def _create(self, data: dict[str, str]) -> JsonObject:
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": self._name, "labels": {names.MANAGED_BY: names.MANAGER}},
             "data": data,
         }
-        await self._api.create(resource_path("v1", "configmaps", self._namespace), body)
+        return await self._api.create(resource_path("v1", "configmaps", self._namespace), body)
 
     def _unavailable(self, error: Exception) -> TicketsUnavailable:
         problem = f"ConfigMap {self._namespace}/{self._name}: {error}"

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.fairness.tickets.ticket import Ticket
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
+from dra_spawner.fairness.tickets.ticket_data import book_data
+from dra_spawner.placeholders.lifecycle import TicketState
+from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 from dra_spawner.placeholders.planner.targets.class_records import (
     ClassOutcome,
     ClassRecords,
@@ -231,6 +237,7 @@ def config_maps() -> list[Json]:
     }
     holder = {"owner": "user:ada", "server": "hub/ada", "start": "nonce", "until": STAMP, "note": "n"}
     vlans = {"name": names.VLANS_CONFIG_MAP, "namespace": NAMESPACE, "resourceVersion": "1"}
+    tickets = {"name": names.TICKETS_CONFIG_MAP, "namespace": NAMESPACE, "resourceVersion": "1"}
     return [
         published_config_map(
             PublishedShapes({"gpu": GPU}, {"other": "why"}), NAMESPACE, {}, names.SHAPES_CONFIG_MAP, "hub"
@@ -238,7 +245,17 @@ def config_maps() -> list[Json]:
         {"kind": "ConfigMap", "metadata": {"name": names.SETTINGS_CONFIG_MAP}, "data": set_by_people},
         {"kind": "ConfigMap", "metadata": vlans, "binaryData": {}, "data": {"100": json.dumps([holder])}},
         {"kind": "ConfigMap", "metadata": {"name": "dra-spawner-service"}, "data": {"config.json": "{}"}},
+        {"kind": "ConfigMap", "metadata": tickets, "binaryData": {}, "data": book_data(_tickets())},
     ]
+
+
+def _tickets() -> TicketBook:
+    """A ticket for which a device is held, and one that waits."""
+    at = datetime.fromisoformat(STAMP)
+    held = Ticket("a" * 16, 1, "ada", "hub/shapes", "gpu", at, at, TicketState.HELD, ("g",), ("d",), True, "p", "u", at)
+    waiting = replace(held, id="b" * 16, number=2, user="bob", state=TicketState.WAITING, placeholder="")
+    tickets = {each.id: each for each in (held, waiting)}
+    return TicketBook(tickets, 3, Waits(at, {waiting.id: WaitInterval(1, 2)}))
 
 
 def leases() -> list[Json]:

@@ -34,6 +34,7 @@ from dra_spawner.placeholders.controller.sources.settings import ControllerSetti
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
 from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.intel_gas.gas_language import GpuRequest
+from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, decode
 from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
@@ -47,6 +48,7 @@ from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
 from dra_spawner.spawner.my_devices.my_devices_reader import read_own_devices
 from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import CHART_RULES, manifests
@@ -243,6 +245,15 @@ async def _settings(api: ExamplesApi) -> None:
     assert store.present.entries
 
 
+async def _tickets(api: ExamplesApi) -> None:
+    store = TicketStore(api, NAMESPACE, "hub/shapes")
+    assert await store.standings("ada")
+    await store.leave("bob", "gpu")
+    followed = FollowedTickets(api, NAMESPACE, "hub/shapes", now=lambda: datetime(2000, 1, 1, tzinfo=UTC))
+    followed.put((await api.list("/api/v1/configmaps"))["items"][4])
+    assert followed.present.open
+
+
 async def _server_namespaces(api: ExamplesApi) -> None:
     followed = ServerNamespaces(api, ControllerSettings(NAMESPACE, user_namespaces=True))
     for obj in (await api.list("/api/v1/namespaces"))["items"]:
@@ -293,6 +304,8 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.placeholders.controller.sources.shapes_source": _shapes,
     "dra_spawner.placeholders.controller.sources.override_store": _settings,
     "dra_spawner.placeholders.controller.sources.server_namespaces": _server_namespaces,
+    "dra_spawner.service.tickets.followed_tickets": _tickets,
+    "dra_spawner.ticket_store.ticket_store": _tickets,
     "dra_spawner.spawner.hub_parts.own_namespaces": _own_namespaces,
     "dra_spawner.placeholders.controller.round.cluster_limits": _cluster_limits,
     "dra_spawner.commands.rehearsing.cluster_sources": _rehearse,

@@ -37,6 +37,7 @@ OBJECT_MARKS: Final = (
     names.PLACEHOLDER_NAME,
     names.START_PREFIX,
     names.RESERVED_SINCE,
+    names.TICKET,
     names.REASON,
     names.DRAINED_DEVICE,
     names.DRAINED_UNTIL,

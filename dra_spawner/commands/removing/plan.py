@@ -210,6 +210,8 @@ class _Planning:
             self.removals.append(Removal(found, "the profiles that the hub published"))
         elif _is_settings(found):
             self.removals.append(Removal(found, _SETTINGS))
+        elif found.name == names.TICKETS_CONFIG_MAP:
+            self.removals.append(Removal(found, "the queue of users who wait for devices"))
         elif found.name != names.VLANS_CONFIG_MAP:
             advice = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
             self.left.append(LeftObject(found, "its purpose is unknown", advice, is_administrators=True))

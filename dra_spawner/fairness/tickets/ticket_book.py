@@ -237,6 +237,15 @@ class TicketBook:
         changed = replace(ticket, state=state, since=now, **kept)  # type: ignore[arg-type]  # names of fields
         return self._with({**self.tickets, ticket_id: changed})
 
+    def with_waits(self, waits: Waits) -> TicketBook:
+        """The book with expected waits, of which those of other hubs stay while they are new."""
+        before = self.waits
+        is_new = before is not None and timedelta(0) <= waits.at - before.at <= _WAITS_LAST
+        kept = before.of if before is not None and is_new else {}
+        of = {**kept, **waits.of}
+        waiting = {each.id for each in self.tickets.values() if each.state is TicketState.WAITING}
+        return replace(self, waits=Waits(waits.at, {key: each for key, each in of.items() if key in waiting}))
+
     def with_notes(self, notes: Mapping[str, tuple[tuple[str, ...], bool]], waits: Waits | None) -> TicketBook:
         """The book with what the service found out.
 

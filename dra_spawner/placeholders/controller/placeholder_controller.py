@@ -43,6 +43,7 @@ from dra_spawner.placeholders.controller.sources.server_namespaces import Server
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.sources.target_source import ConfiguredTargets, ProfileGroup, TargetSource
+from dra_spawner.placeholders.controller.sources.ticket_source import TicketSource, end_ticket
 from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeholder, View
@@ -54,6 +55,7 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, read_definition
 from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 from dra_spawner.simulator.model.claims import ObjectKey
 
 __all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
@@ -94,6 +96,8 @@ class PlaceholderController:
             self.now,
             HealthReports(watch, settings.drain_sick_devices, lambda: self.server_namespaces.present),
         )
+        self.tickets: TicketSource | None = None
+        """The queue for devices; None without one."""
         self.server_namespaces = ServerNamespaces(api, settings, on_change=self._note_namespaces)
         self.watch = watch
         self.handover_times = HandoverTimes(watch)
@@ -127,7 +131,7 @@ class PlaceholderController:
 
     @property
     def is_on(self) -> bool:
-        return bool(self.settings.replicas)
+        return self.settings.has_placeholders
 
     @property
     def policy(self) -> Policy:
@@ -181,6 +185,8 @@ class PlaceholderController:
         if self.overrides.problem:
             found.append(f"Overrides by the API: {self.overrides.problem}.")
         found += self.drained_devices.problems()
+        if self.tickets is not None and self.tickets.problem:
+            found.append(f"Tickets: {self.tickets.problem}.")
         if self._reconciler is not None:
             found += self._reconciler.problems()
         found += (f"Scale-ahead: {each}." for each in self.targets.problems(self.now()))
@@ -214,7 +220,11 @@ class PlaceholderController:
         """The view; with this process's expectations while it leads."""
         if self._reconciler is not None:
             return self._reconciler.view()
-        return self._views.view(self.server_namespaces.present)
+        return self._views.view(self.server_namespaces.present, tickets=self.queue())
+
+    def queue(self) -> TicketQueue:
+        """The queue for devices; without tickets if there is none."""
+        return self.tickets.queue(self.published) if self.tickets is not None else TicketQueue()
 
     async def lead(self, may_act: Callable[[], None]) -> None:
         """Manage placeholders until cancelled.
@@ -228,6 +238,8 @@ class PlaceholderController:
         if self.is_on:
             await self.shapes.wait_synced()
             await self.overrides.wait_synced()
+            if self.tickets is not None:
+                await self.tickets.wait_known()
         placeholders = self.settings.placeholders
         events = EventRecorder(
             self._api,
@@ -238,7 +250,7 @@ class PlaceholderController:
             now=self.now,
         )
         executor = ActionExecutor(
-            self._api, placeholders, may_act=may_act, new_name=self._new_name, on_done=events.note
+            self._api, placeholders, may_act=may_act, new_name=self._new_name, on_done=events.note, tickets=self.tickets
         )
         reconciler = Reconciler(
             self.watch,
@@ -251,6 +263,7 @@ class PlaceholderController:
             times=self._times,
             name_of=self.name_of,
             on_denial=self.counts.note_denial,
+            tickets=self.queue,
         )
         self._reconciler = reconciler
         self._reservations = Reservations(reconciler)
@@ -336,13 +349,17 @@ class PlaceholderController:
             on_change=reconciler.wake,
         )
 
-    async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> ReservedPlacement:
+    async def place(
+        self, shape: str, namespace: str, pod: str, definition: str = "", tickets: Collection[str] = ()
+    ) -> ReservedPlacement:
         """The placement of a server; see `Reservations.place`.
 
         Parameters
         ----------
         definition
             Of the shape, in case the hub does not publish it.
+        tickets
+            Ids of the open tickets of the server's user.
 
         Raises
         ------
@@ -368,7 +385,7 @@ class PlaceholderController:
         if known is None:
             raise UnknownShape(shape)
         try:
-            reservation = await reservations.place(known, namespace, pod)
+            reservation = await reservations.place(known, namespace, pod, tickets)
         except OnHold as error:
             self._record.refused(shape, namespace, pod, "on-hold", f"no placeholder is reserved at present: {error}")
             raise
@@ -377,6 +394,8 @@ class PlaceholderController:
             self._record.failed(known, namespace, pod, self._reservation_problem or str(error))
             raise
         self._reservation_problem = ""
+        if self.tickets is not None and reservation.placement.state is not AvailabilityState.WAITS:
+            await end_ticket(self.tickets, self.queue(), tickets, shape)
         self._record.answered(known, namespace, pod, reservation)
         self.counts.placements[reservation.placement.state] += 1
         if reservation.placement.placeholder is not None:

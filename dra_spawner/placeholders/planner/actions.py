@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import ClassVar, Final, get_args
 
 from dra_spawner.dra.preferences import Preferences
-from dra_spawner.placeholders.lifecycle import PLACEHOLDER, ActionKind, Cause, PlaceholderState, after
+from dra_spawner.placeholders.lifecycle import PLACEHOLDER, ActionKind, Cause, PlaceholderState, TicketEvent, after
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
@@ -241,6 +241,8 @@ class ReservePlaceholder:
         The reservation's begin, and the time by which the pod must be there.
     placement
         The state of the server's placement (`AvailabilityState`).
+    ticket
+        Id of the ticket that the placeholder was held for; empty for none.
     """
 
     kind: ClassVar = ActionKind.RESERVE_PLACEHOLDER
@@ -253,13 +255,51 @@ class ReservePlaceholder:
     until: datetime
     reason: str
     placement: str
+    ticket: str = ""
 
     @property
     def subject(self) -> str:
         return f"Pod {self.pod}"
 
 
-Action = CreatePlaceholder | ReservePlaceholder | DeletePlaceholder | LabelNode | LabelPod | AddConsumer | DeleteClaim
+@dataclass(frozen=True, slots=True)
+class ChangeTicket:
+    """Write an event of a ticket into the queue, by compare-and-swap.
+
+    Attributes
+    ----------
+    ticket
+        Its id.
+    shape
+        Of its choice; empty if that is not known.
+    placeholder, placeholder_uid, until
+        What is held for it, and how long; only with `TicketEvent.HOLD`.
+    """
+
+    kind: ClassVar = ActionKind.CHANGE_TICKET
+    ticket: str
+    event: TicketEvent
+    reason: str
+    shape: str = ""
+    placeholder: str = ""
+    placeholder_uid: str = ""
+    until: datetime | None = None
+
+    @property
+    def subject(self) -> str:
+        return f"ticket {self.ticket}"
+
+
+Action = (
+    CreatePlaceholder
+    | ReservePlaceholder
+    | DeletePlaceholder
+    | LabelNode
+    | LabelPod
+    | AddConsumer
+    | DeleteClaim
+    | ChangeTicket
+)
 """Each says what ``kind`` it is of, and what object it is about (its ``subject``)."""
 
 ACTIONS: Final[tuple[type[Action], ...]] = get_args(Action)

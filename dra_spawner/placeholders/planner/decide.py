@@ -27,6 +27,7 @@ from dra_spawner.placeholders.planner.decisions.rebalancing import (
 )
 from dra_spawner.placeholders.planner.decisions.replicas import decide_numbers
 from dra_spawner.placeholders.planner.decisions.safeguards import safeguard_of
+from dra_spawner.placeholders.planner.decisions.tickets import decide_tickets, with_ticket_targets
 from dra_spawner.placeholders.planner.round import Decision, Denial, PendingUser, Round
 from dra_spawner.placeholders.planner.targets.policy import Policy, Tokens
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -112,6 +113,7 @@ DECISIONS: Final[tuple[tuple[Decision, ...], ...]] = (
         decide_attraction,
         decide_draining,
         decide_rebalancing,
+        decide_tickets,
         remember_ended,
         remember_decisions,
     ),
@@ -137,7 +139,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         unchanged = replace(planner_state, tokens=Tokens(planner_state.tokens.left, view.now))
         stay = dict.fromkeys(should_rebalance(view, policy), safeguard.rule)
         return Decisions((), (), unchanged, safeguard.reason, stay)
-    round_ = Round(view, policy, planner_state)
+    round_ = Round(view, with_ticket_targets(view, policy, planner_state), planner_state)
     for part in DECISIONS:
         round_.decide(part)
     view.snapshot.limit_searches(view.searches)

@@ -16,13 +16,14 @@ from dra_spawner.placeholders.planner.targets.policy import Budget, Grace, Polic
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
 from dra_spawner.service.traits.node_kind_settings import max_nodes_by_kind, read_node_kinds
+from dra_spawner.service.traits.ticket_traits import TicketTraits
 
 __all__ = ["PlaceholderTraits"]
 
 _LONGEST_LABEL: Final = 63
 
 
-class PlaceholderTraits(HasTraits):
+class PlaceholderTraits(TicketTraits, HasTraits):
     """Mixed into the application, which has `namespace`, `lease_name`, `max_staleness_seconds`, and `DemandTraits`."""
 
     placeholders = Dict(
@@ -264,6 +265,7 @@ class PlaceholderTraits(HasTraits):
             # Until the hub has published what it knows.
             drivers_prepare_for=drivers_prepare_for(),
             packs_devices=self.pack_devices,
+            tickets=self.ticket_rules(),
         )
         placeholders = PlaceholderSettings(
             self.servers_namespace,
@@ -283,4 +285,5 @@ class PlaceholderTraits(HasTraits):
             max_nodes=max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label),
             has_autoscaler=self.autoscaler,
             drain_sick_devices=self.drain_sick_devices,
+            tickets_namespace=self.tickets_namespace,
         )

@@ -52,6 +52,8 @@ class PlacementAnswer:
         Name of the placeholder that must be gone before the pod is bound; empty for none.
     preferences
         Devices that new claims should prefer, by entry.
+    before
+        Number of users who get such a device first, so that the server must not start now.
     is_published
         Whether the server's shape is published; if not, the pod needs the shape's definition.
     """
@@ -65,6 +67,7 @@ class PlacementAnswer:
     is_published: bool = True
     sentence: str = ""
     preferences: Mapping[str, Preferences] = field(default_factory=dict)
+    before: int = 0
 
     def holds(self, now: datetime) -> bool:
         """Whether the reservation still lasts long enough for a pod that is created now."""
@@ -117,6 +120,7 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
         str(after),
         sentence=_plain_text(answer.get("sentence")),
         preferences=_preferences(answer.get("preferences") or {}, entries),
+        before=_before(answer.get("before", 0), state),
     )
 
 
@@ -131,6 +135,13 @@ def _preferences(preferences: object, entries: Collection[str]) -> Mapping[str, 
         return {entry: read_preferences(of_claim) for entry, of_claim in preferences.items()}
     except ValueError as error:
         raise InvalidAnswer(f"its preferences cannot be used: {error}") from None
+
+
+def _before(value: object, state: AvailabilityState) -> int:
+    is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if not is_number or (value and state is not AvailabilityState.WAITS):
+        raise InvalidAnswer(f"its state is {state}, and before it are {_shown(value)}")
+    return int(str(value))
 
 
 def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -76,7 +77,9 @@ class ServicePlacement(Step):
             return
         shape, original = found
         pod.metadata.labels = {**(pod.metadata.labels or {}), names.SHAPE: shape.id}
-        question = {"shape": shape.id, "pod": self.spawner.pod_name, "namespace": objects.namespace}
+        question: JsonObject = {"shape": shape.id, "pod": self.spawner.pod_name, "namespace": objects.namespace}
+        if tickets := await self._tickets():
+            question["tickets"] = tickets
         # Placeholders and their warm claims are in one namespace.
         supports_handover = not self.spawner.enable_user_namespaces
         # The service must not order a node for optional devices.
@@ -97,6 +100,8 @@ class ServicePlacement(Step):
             pod.metadata.annotations = {**(pod.metadata.annotations or {}), **definition}
         if answer.state is AvailabilityState.NEVER:
             raise self._never(answer)
+        if answer.before and self.spawner.tickets and self.attempt.plan.fallback is None:
+            raise SpawnRefused(answer.sentence, RefusalReason.QUEUE, status_code=503)
         if answer.claims and not (supports_handover and await self._take(answer, shape, objects)):
             answer = _without_claims(answer)
         self._original, self._answer = original, answer
@@ -113,6 +118,24 @@ class ServicePlacement(Step):
         )
         if sentence := _sentence(answer):
             self.attempt.messages.notify(sentence)
+
+    async def _tickets(self) -> list[str]:
+        """Ids of the user's open tickets; none where they are not known, so that the start goes on without them."""
+        if not self.spawner.tickets:
+            return []
+        # Most hubs have no queue.
+        from dra_spawner.spawner.ticket_access import tickets_of
+        from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
+
+        tickets = tickets_of(self.server)
+        assert tickets is not None  # as the setting is on
+
+        try:
+            async with asyncio.timeout(self.spawner.placement_wait_seconds):
+                return list(await tickets.take(str(self.spawner.user.name)))
+        except (TicketsUnavailable, TimeoutError):
+            self.log.warning("The tickets of a user are not known: pod=%s", self.spawner.pod_name)
+            return []
 
     def _never(self, answer: PlacementAnswer) -> Exception:
         self.log.error("A server can never start: pod=%s because=%s", self.spawner.pod_name, answer.reason or "-")

@@ -14,6 +14,9 @@
 {{- if .Values.placeholders.targets -}}
 {{- fail "placeholders.targets have no effect without placeholders.enabled: true; to turn placeholders off, empty them first, so that the service removes its placeholders" -}}
 {{- end -}}
+{{- if .Values.service.config.tickets -}}
+{{- fail "service.config.tickets has no effect without placeholders.enabled: true, whose rights it needs; targets may stay empty" -}}
+{{- end -}}
 {{- else if not (or .Values.priorityClass.create .Values.priorityClass.name) -}}
 {{- fail "priorityClass.name is required with priorityClass.create: false: placeholders need a priority below the one of servers" -}}
 {{- end -}}

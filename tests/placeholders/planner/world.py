@@ -24,6 +24,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import (
     Action,
     AddConsumer,
+    ChangeTicket,
     CreatePlaceholder,
     DeleteClaim,
     DeletePlaceholder,
@@ -45,6 +46,7 @@ from dra_spawner.placeholders.planner.targets.placeholder_objects import (
 )
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
@@ -80,6 +82,8 @@ class HubService:
         The autoscaler's messages about pending pods, by uid.
     grace
         Time for which deleted placeholders are terminating.
+    queue, change_ticket
+        Returns the queue for devices, and writes into it.
     """
 
     def __init__(
@@ -105,6 +109,8 @@ class HubService:
         self.quotas: Callable[[], tuple[Quota, ...]] = lambda: ()
         self.awaited: list[AwaitedServer] = []
         self.no_node: dict[str, str] = {}
+        self.queue: Callable[[], TicketQueue] = TicketQueue
+        self.change_ticket: Callable[[ChangeTicket], None] = lambda action: None
         own = frozenset((namespace,))
         self.namespaces = Namespaces(own, own, own, installation)
 
@@ -136,6 +142,7 @@ class HubService:
             quotas=self.quotas(),
             knows_quotas=self.knows_quotas,
             awaited=self.awaited,
+            tickets=self.queue(),
         )
 
     @property
@@ -206,6 +213,8 @@ class HubService:
                     claim = snapshot.claims[action.claim]
                     left = tuple(each for each in claim.consumers if each.uid != action.instead_of)
                     snapshot.put(claim.with_consumers(left))
+            case ChangeTicket():
+                self.change_ticket(action)
             case DeleteClaim():
                 assert snapshot.claims[action.claim].claim.uid == action.uid
                 snapshot.remove_claim(action.claim)

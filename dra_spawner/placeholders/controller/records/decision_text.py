@@ -12,6 +12,7 @@ from dra_spawner.placeholders.planner.actions import (
     ACTIONS,
     Action,
     AddConsumer,
+    ChangeTicket,
     CreatePlaceholder,
     DeletePlaceholder,
     LabelNode,
@@ -57,6 +58,10 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
             if action.claims:
                 details["until"] = action.until.isoformat()
                 details |= {f"claim.{each.entry}": each.key.name for each in action.claims}
+        case ChangeTicket():
+            shape, code = action.shape, action.event.value
+            if action.placeholder:
+                details["placeholder"] = action.placeholder
         case AddConsumer():
             details["for"] = str(action.pod)
         case _:

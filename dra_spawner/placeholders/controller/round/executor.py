@@ -15,9 +15,11 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchTyp
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.placeholders.controller.round.expectations import Expectation, Expectations
+from dra_spawner.placeholders.controller.sources.ticket_source import TicketSource
 from dra_spawner.placeholders.planner.actions import (
     Action,
     AddConsumer,
+    ChangeTicket,
     CreatePlaceholder,
     DeleteClaim,
     DeletePlaceholder,
@@ -70,6 +72,8 @@ class ActionExecutor:
         Returns an unused name for a placeholder of a shape.
     on_done
         Called after each action that is done.
+    tickets
+        Writes the queue; None without one.
     """
 
     def __init__(
@@ -80,12 +84,14 @@ class ActionExecutor:
         may_act: Callable[[], None],
         new_name: Callable[[Shape], str],
         on_done: Callable[[Action], None] = lambda action: None,
+        tickets: TicketSource | None = None,
     ) -> None:
         self._api = api
         self._settings = settings
         self.may_act = may_act
         self._new_name = new_name
         self._on_done = on_done
+        self._tickets = tickets
 
     async def do(
         self, action: Action, shapes: Mapping[str, Shape], expectations: Expectations
@@ -134,6 +140,11 @@ class ActionExecutor:
                 return await self._add_consumer(action)
             case DeleteClaim():
                 return await self._delete_claim(action.claim, action.uid)
+            case ChangeTicket():
+                if self._tickets is not None:
+                    self.may_act()
+                    await self._tickets.carry_out(action)
+                return ()
 
     async def _create(
         self, shape: Shape, action: CreatePlaceholder, expectations: Expectations
@@ -306,6 +317,7 @@ class ActionExecutor:
                 names.RESERVED_FOR: action.pod.name,
                 names.RESERVED_SINCE: label_of(action.since),
                 names.RESERVED_UNTIL: label_of(action.until),
+                **({names.TICKET: action.ticket} if action.ticket else {}),
             },
             "ownerReferences": None,
         }

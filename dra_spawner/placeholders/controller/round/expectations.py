@@ -91,7 +91,7 @@ class Expectations:
             self.version += 1
 
     def expect_reservation(self, action: ReservePlaceholder) -> None:
-        self.reserved[action.placeholder] = Reservation(action.pod.name, action.until, action.since)
+        self.reserved[action.placeholder] = Reservation(action.pod.name, action.until, action.since, action.ticket)
 
     def forget_reservation(self, action: ReservePlaceholder) -> None:
         """Count a placeholder as reserved only if its claims show it."""

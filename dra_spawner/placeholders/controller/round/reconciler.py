@@ -46,6 +46,7 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decide import Decisions, decide
 from dra_spawner.placeholders.planner.round import PendingUser
 from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
@@ -115,6 +116,8 @@ class Reconciler:
         Called once for each denied eviction, with its rule.
     cluster_limits
         Quotas, and what the autoscaler says; None if they are not followed.
+    tickets
+        Returns the present queue for devices.
     """
 
     watch: ClusterWatch
@@ -128,6 +131,7 @@ class Reconciler:
     on_denial: Callable[[Hold], None] = lambda denial: None
     cluster_limits: ClusterLimits | None = None
     trusts_servers: bool = True
+    tickets: Callable[[], TicketQueue] = TicketQueue
     latest: Decisions | None = None
     """The last decisions."""
     expectations: Expectations = field(default_factory=Expectations)
@@ -292,7 +296,9 @@ class Reconciler:
 
     def view(self) -> View:
         """The present view, with expectations."""
-        return self.views.view(self.namespaces, self.expectations, self.backoff.api_problem, self.cluster_limits)
+        return self.views.view(
+            self.namespaces, self.expectations, self.backoff.api_problem, self.cluster_limits, self.tickets()
+        )
 
     def _note(self, change: Change) -> None:
         if not change.decides:

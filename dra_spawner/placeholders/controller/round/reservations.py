@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeAlias
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.reconciler import Reconciler
-from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement, held_placement
 from dra_spawner.placeholders.planner.answers.reservation import decide_reservation
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.safeguards import hold_reason
@@ -77,8 +77,13 @@ class Reservations:
     reconciler: Reconciler
     _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
-    async def place(self, shape: Shape, namespace: str, pod: str) -> ReservedPlacement:
+    async def place(self, shape: Shape, namespace: str, pod: str, tickets: Collection[str] = ()) -> ReservedPlacement:
         """The placement of a server; a warm placeholder is reserved for it.
+
+        Parameters
+        ----------
+        tickets
+            Ids of the open tickets of the server's user.
 
         Raises
         ------
@@ -91,7 +96,7 @@ class Reservations:
         """
         for _ in range(_TRIES):
             self.reconciler.executor.may_act()
-            placement, view = self._find(shape, namespace)
+            placement, view = self._find(shape, namespace, tickets)
             lasting = self.reconciler.policy().grace.reservation
             action = decide_reservation(view, placement, ObjectKey(namespace, pod), lasting) if view else None
             if action is None:
@@ -105,7 +110,7 @@ class Reservations:
             Placement(AvailabilityState.FREE, "the warm placeholders have just been reserved for other servers")
         )
 
-    def _find(self, shape: Shape, namespace: str) -> tuple[Placement, View | None]:
+    def _find(self, shape: Shape, namespace: str, tickets: Collection[str]) -> tuple[Placement, View | None]:
         """A placement and its view; without the view if the placement is cached.
 
         A placement that reserves nothing holds for all equal requests until something changes.
@@ -114,6 +119,8 @@ class Reservations:
         policy = reconciler.policy()
         reserved = frozenset(reconciler.expectations.reserved)
         ground = (reconciler.changes, policy, reserved, asyncio.get_running_loop().time())
+        if policy.tickets is not None and (found := self._by_ticket(policy, shape, namespace, tickets)) is not None:
+            return found
         answer = self._answers.get((shape.id, namespace))
         if answer is not None and reconciler.is_running and _is_same(answer[0], ground):
             return answer[1], None
@@ -132,3 +139,13 @@ class Reservations:
                 self._answers.clear()
             self._answers[shape.id, namespace] = ground, placement
         return placement, view
+
+    def _by_ticket(
+        self, policy: Policy, shape: Shape, namespace: str, tickets: Collection[str]
+    ) -> tuple[Placement, View] | None:
+        """The placement on a device that is held for the user, or behind others; None if tickets decide nothing."""
+        view = self.reconciler.view()
+        if reason := hold_reason(view, policy):
+            raise OnHold(reason)
+        found = held_placement(view, policy, shape, namespace, tickets)
+        return (found, view) if found is not None else None

@@ -13,6 +13,7 @@ from dra_spawner.placeholders.controller.round.expectations import Expectations
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
@@ -37,6 +38,7 @@ class Views:
         expectations: Expectations | None = None,
         problem: str = "",
         limits: ClusterLimits | None = None,
+        tickets: TicketQueue | None = None,
     ) -> View:
         """The present view.
 
@@ -44,6 +46,8 @@ class Views:
         ----------
         expectations, problem, limits
             Of a leader: its unseen changes, why the API fails, and what quotas and the autoscaler say.
+        tickets
+            The queue for devices; None without one.
         """
         watch, now = self._watch, self.now()
         expected = expectations if expectations is not None else Expectations()
@@ -66,6 +70,7 @@ class Views:
             knows_quotas=limits is not None and limits.are_followed,
             awaited=expected.awaited.values(),
             searches=self._searches,
+            tickets=tickets or TicketQueue(),
         )
 
     def _version_of(self, kind: Kind, key: ObjectKey) -> str:

@@ -39,6 +39,8 @@ class ControllerSettings:
         Whether an autoscaler is known to add nodes.
     drain_sick_devices
         The most devices that the service drains by itself at a time, as their nodes report that they do not work.
+    tickets_namespace
+        Namespace of the queue for devices; empty for the hub's. `Policy.tickets` says whether there is one.
     """
 
     hub_namespace: str
@@ -51,6 +53,12 @@ class ControllerSettings:
     max_nodes: Mapping[str, int] = field(default_factory=dict)
     has_autoscaler: bool = False
     drain_sick_devices: int = 0
+    tickets_namespace: str = ""
+
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether there may be placeholders: for targets, or for tickets."""
+        return bool(self.replicas) or self.policy.tickets is not None
 
     @property
     def namespaces(self) -> Namespaces:

@@ -80,7 +80,7 @@ class WantedPolicies:
         published = sources.published
         shape_of = {name: each.id for name, each in published.shapes.items()}
         base = sources.overrides.applied_to(self._settings.policy, shape_of)
-        if not self._settings.replicas:
+        if not self._settings.has_placeholders:
             return WantedPolicy(replace(base, shapes={}, replicas={}), names=_names(published, {}))
         if not sources.is_usable:
             return WantedPolicy(replace(base, shapes={}, replicas={}, is_complete=False))

@@ -194,6 +194,9 @@ class PlannerState:
     surplus_since
         By shape: since when there is one placeholder more than a target that follows demand. While there are several
         more, a time so long ago that the last of them goes with the others.
+        By shape: since when there is one placeholder more than a target that follows demand.
+    ticket_devices_free
+        By shape of tickets behind others: since when devices for it have been free.
     drain_tried, drain_last
         Time of the last search for a node to drain, and the last node that was tried.
     searches
@@ -219,6 +222,7 @@ class PlannerState:
     preempted_for_others: Mapping[str, PreemptionRecord] = field(default_factory=dict)
     capacity_since: Mapping[str, datetime] = field(default_factory=dict)
     surplus_since: Mapping[str, datetime] = field(default_factory=dict)
+    ticket_devices_free: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
     searches: SearchLedger = field(default_factory=SearchLedger, compare=False)

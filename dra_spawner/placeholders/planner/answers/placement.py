@@ -35,6 +35,13 @@ from dra_spawner.simulator.refusal_text import DOUBTFUL, DRAINED, never_sentence
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 
+def _behind(count: int, *, has_ticket: bool) -> str:
+    if has_ticket:
+        return f"You are number {count} in the queue for this choice. You can start when a device is held for you."
+    waiting = "One person waits" if count == 1 else f"{count} persons wait"
+    return f"{waiting} for such a device already. Join the queue to get one in your turn."
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The placement of a server.
@@ -53,6 +60,10 @@ class Placement:
         A present node of the kind that is needed, if the server fits on one more of it.
     refusals
         Why it fits on no kind of node, if it never can; else why it fits on no present node, if that was looked for.
+    before
+        Number of tickets that get devices first, so that the server must not start now.
+    has_ticket
+        Whether the last of these tickets is the user's own.
     doubt
         Why it may not get the devices that the scheduler would give it on a present node; empty if there is none.
     preferences
@@ -69,6 +80,8 @@ class Placement:
     refusals: tuple[NodeAnswer, ...] = ()
     doubt: str = ""
     preferences: DevicePreferences = NO_PREFERENCES
+    before: int = 0
+    has_ticket: bool = False
 
     @property
     def sentence(self) -> str:
@@ -76,6 +89,8 @@ class Placement:
         match self.state:
             case AvailabilityState.NEVER:
                 return never_sentence(self.refusals)
+            case AvailabilityState.WAITS if self.before:
+                return _behind(self.before, has_ticket=self.has_ticket)
             case AvailabilityState.WAITS if self.drained:
                 return DRAINED.waiting
             case AvailabilityState.WAITS if self.doubt:
@@ -158,6 +173,26 @@ def find_placement(
         return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True), drained)
 
 
+def held_placement(
+    view: View, policy: Policy, shape: Shape, namespace: str, tickets: Collection[str]
+) -> Placement | None:
+    """The placement that the queue for devices decides; None if it decides nothing.
+
+    Parameters
+    ----------
+    tickets
+        Ids of the open tickets of the server's user.
+    """
+    held = view.held_for(tickets, shape.id)
+    if held is not None and _is_usable(view, policy, held, namespace):
+        return _on_placeholder(view, policy, held)
+    before = view.tickets.before(shape, tickets) if policy.tickets is not None and policy.tickets.go_first else 0
+    if not before:
+        return None
+    has_ticket = view.tickets.has_own(shape.id, tickets)
+    return Placement(AvailabilityState.WAITS, f"{before} tickets are first", before=before, has_ticket=has_ticket)
+
+
 def group_alike_nodes(view: View, shape: Shape) -> bool:
     """Group equal nodes, which is most of the work of the first search on a big cluster.
 
@@ -212,8 +247,10 @@ def _warm(view: View, policy: Policy, shape: Shape, namespace: str, busyness: No
         key=lambda each: (_lacks_nothing(view, each.node), busyness.of(each.node).rank, each.key),
         default=None,
     )
-    if chosen is None:
-        return None
+    return _on_placeholder(view, policy, chosen) if chosen is not None else None
+
+
+def _on_placeholder(view: View, policy: Policy, chosen: Placeholder) -> Placement:
     if goes_first(view, policy, chosen.pod):
         reason = f"free on node {chosen.node} as soon as a placeholder is gone"
         return Placement(AvailabilityState.AFTER_PLACEHOLDER, reason, chosen.node, chosen)

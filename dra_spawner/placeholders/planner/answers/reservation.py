@@ -48,5 +48,14 @@ def decide_reservation(
     if claims:
         reason += f", with its devices, until {until.astimezone(UTC):%H:%M:%S} UTC"
     return ReservePlaceholder(
-        placeholder.key, placeholder.shape, placement.node, claims, pod, view.now, until, reason, placement.state.value
+        placeholder.key,
+        placeholder.shape,
+        placement.node,
+        claims,
+        pod,
+        view.now,
+        until,
+        reason,
+        placement.state.value,
+        placeholder.ticket,
     )

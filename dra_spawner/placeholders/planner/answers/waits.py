@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, erf, exp, floor, lgamma, log, sqrt
+from math import ceil, erf, exp, floor, inf, lgamma, log, sqrt
 from typing import Final
 
 __all__ = [
@@ -119,6 +119,17 @@ class SessionLengths:
         """The probability that a session of this age ends within a time."""
         now = self._share_left(age)
         return 1.0 - self._share_left(age + seconds) / now if now > 0.0 else 0.0
+
+    def rest(self, age: float, share: float) -> float:
+        """Seconds after which a part of the sessions of this age has ended; infinite where that was never seen."""
+        wanted = self._share_left(age) * (1.0 - share)
+        after = bisect_left(self._left, -wanted, key=lambda left: -left)
+        if after >= len(self._left) or age >= self._times[-1]:
+            return inf
+        begin, end = self._times[after - 1] if after else 0.0, self._times[after]
+        more, less = self._left[after - 1] if after else 1.0, self._left[after]
+        moment = end if more == less else begin + (end - begin) * (more - wanted) / (more - less)
+        return max(moment - age, 0.0)
 
     @property
     def longest(self) -> float:

@@ -5,108 +5,54 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
 
 from dra_spawner import names
-from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderState, seen_state
+from dra_spawner.placeholders.lifecycle import (
+    PLACEHOLDER,
+    PlaceholderSeen,
+    PlaceholderState,
+    following,
+    seen_state,
+)
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_drained, is_ready_for_users
 from dra_spawner.placeholders.planner.cluster.closed_devices import why_closed
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
-from dra_spawner.placeholders.planner.cluster.label_times import moment_of
 from dra_spawner.placeholders.planner.cluster.node_doubts import doubts_of, is_held_in_doubt
+from dra_spawner.placeholders.planner.cluster.placeholder import (
+    AwaitedServer,
+    Placeholder,
+    Reservation,
+    is_proven,
+    newest_first,
+    reservation_of,
+)
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
-from dra_spawner.placeholders.planner.targets.shapes import Shape, is_extended_resource
-from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
+from dra_spawner.placeholders.planner.targets.shapes import is_extended_resource
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
+from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.usage.device_doubts import DeviceDoubts
 
-_FREE = (PlaceholderState.STARTING, PlaceholderState.WARM)
+__all__ = [
+    "AwaitedServer",
+    "Placeholder",
+    "Reservation",
+    "View",
+    "age",
+    "newest_first",
+    "reservation_of",
+    "wants_devices",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The reservation of a placeholder for a server.
-
-    Attributes
-    ----------
-    pod
-        Name of the user's pod.
-    until
-        Its end, if the pod does not come.
-    since
-        Its begin; None if not known.
-    """
-
-    pod: str
-    until: datetime
-    since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Placeholder:
-    """A placeholder's pod and its warm claims."""
-
-    pod: Pod
-    shape: str
-    state: PlaceholderState
-    claims: tuple[ObjectKey, ...] = ()
-    reservation: Reservation | None = None
-
-    @property
-    def key(self) -> ObjectKey:
-        return ObjectKey.of(self.pod)
-
-    @property
-    def node(self) -> str:
-        return self.pod.node_name
-
-    @property
-    def is_pending(self) -> bool:
-        return not self.pod.node_name
-
-    def is_reserved_for(self, pod: Pod) -> bool:
-        """Whether it is reserved for this pod and has no claims to hand over."""
-        reserved_for = self.reservation.pod if self.reservation is not None else ""
-        return bool(self.node) and not self.claims and (self.pod.namespace, reserved_for) == (pod.namespace, pod.name)
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether its container runs, which proves that its node can prepare its devices."""
-        return _is_proven(self.pod)
-
-    def may_end(self, cause: Cause) -> bool:
-        """Whether it may be deleted for a cause."""
-        return cause in PLACEHOLDER[self.state]
-
-    @property
-    def is_free(self) -> bool:
-        """Whether it has a node and no reservation."""
-        return self.state in _FREE
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitedServer:
-    """A server for which a placement was asked, and whose pod is not there yet.
-
-    Attributes
-    ----------
-    since
-        When it was asked.
-    has_claims
-        Whether warm claims are reserved for it.
-    """
-
-    pod: ObjectKey
-    shape: Shape
-    since: datetime
-    has_claims: bool = False
+_NO_TICKETS = TicketQueue()
 
 
 class View:
@@ -142,6 +88,8 @@ class View:
         Servers whose pods may be there already.
     problem
         Why the snapshot cannot be trusted (the API fails); empty if it can.
+    tickets
+        The queue for devices.
     searches
         Limits of searches for devices, outside of rounds. Beyond them SearchStopped is raised: neither yes nor no.
     """
@@ -165,8 +113,10 @@ class View:
         knows_quotas: bool = True,
         awaited: Iterable[AwaitedServer] = (),
         searches: SearchLedger | None = None,
+        tickets: TicketQueue = _NO_TICKETS,
     ) -> None:
         self.snapshot = snapshot
+        self.tickets = tickets
         self.searches = searches if searches is not None else SearchLedger()
         self.searches.begin(now)
         snapshot.limit_searches(self.searches)
@@ -195,7 +145,7 @@ class View:
             if pod.is_deleted or pod.is_finished or key in ending:
                 self.terminating.append(pod)
             else:
-                self.placeholders[key] = self._placeholder(key, pod, reserved.get(key))
+                self.placeholders[key] = self._held(self._placeholder(key, pod, reserved.get(key)))
         self.other_placeholders = tuple(
             pod for _, pod in sorted(self.index.other_placeholders.items(), key=_by_key) if not pod.is_finished
         )
@@ -367,7 +317,7 @@ class View:
             reservation = next((each for each in reservations if each is not None), None) or reserved
             state = seen_state(
                 is_scheduled=bool(pod.node_name),
-                is_started=_is_proven(pod)
+                is_started=is_proven(pod)
                 and is_ready_for_users(snapshot.nodes.get(pod.node_name))
                 and not is_held_in_doubt(doubts, snapshot, pod, keys)
                 and not (is_tainted and why_closed(self.index, snapshot, keys)),
@@ -381,6 +331,21 @@ class View:
         if known[1]:
             self.doubtful.add(pod.node_name)
         return known[0]
+
+    def _held(self, placeholder: Placeholder) -> Placeholder:
+        """The placeholder; reserved if it is warm and held for a ticket."""
+        ticket = self.tickets.by_uid.get(placeholder.pod.uid)
+        if ticket is None or placeholder.state is not PlaceholderState.WARM:
+            return placeholder
+        state = following(PLACEHOLDER, placeholder.state, PlaceholderSeen.RESERVED)
+        return replace(placeholder, state=state, ticket=ticket.id)
+
+    def held_for(self, tickets: Collection[str], shape: str) -> Placeholder | None:
+        """The placeholder of a shape that is held for one of these tickets, as it is without the hold; None if none."""
+        for each in self.placeholders_of_shape.get(shape, ()):
+            if each.ticket and each.ticket in tickets and each.reservation is None:
+                return replace(each, state=following(PLACEHOLDER, each.state, PlaceholderSeen.RELEASED))
+        return None
 
     def doubts_of(self, name: str) -> DeviceDoubts:
         """Doubts about the devices of a node."""
@@ -408,10 +373,6 @@ class View:
         return [(name, self.snapshot.nodes[name]) for name in sorted(self.index.labelled[label])]
 
 
-def _is_proven(pod: Pod) -> bool:
-    return pod.is_running and not pod.has_unhealthy_device
-
-
 def _scheduler_order(pods: Iterable[Pod]) -> list[Pod]:
     pending = [pod for pod in pods if not pod.is_deleted]
     return sorted(pending, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
@@ -419,21 +380,6 @@ def _scheduler_order(pods: Iterable[Pod]) -> list[Pod]:
 
 def _by_key(item: tuple[ObjectKey, object]) -> ObjectKey:
     return item[0]
-
-
-def newest_first(placeholder: Placeholder) -> tuple[int, ...]:
-    """Sorting key: the newest first."""
-    return (*(-ord(each) for each in placeholder.pod.created), *map(ord, placeholder.pod.name))
-
-
-def reservation_of(tracked: TrackedClaim | None) -> Reservation | None:
-    """The reservation in a warm claim's labels; None if there is none or it is invalid."""
-    if tracked is None:
-        return None
-    pod, until = tracked.labels.get(names.RESERVED_FOR, ""), tracked.labels.get(names.RESERVED_UNTIL, "")
-    moment = moment_of(until)
-    since = moment_of(tracked.labels.get(names.RESERVED_SINCE, ""))
-    return Reservation(pod, moment, since) if pod and moment is not None else None
 
 
 def age(created: str, now: datetime) -> timedelta:

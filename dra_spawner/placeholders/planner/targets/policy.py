@@ -198,6 +198,22 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True)
+class TicketRules:
+    """Settings of the queue.
+
+    Attributes
+    ----------
+    hold
+        Time for which a placeholder is held for a ticket.
+    go_first
+        Whether servers that start without a ticket get no device that a waiting ticket competes for.
+    """
+
+    hold: timedelta = timedelta(minutes=5)
+    go_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class DeletionOrder:
     """A person's order to delete one placeholder.
 
@@ -251,6 +267,8 @@ class Policy:
         What drivers prepare claims for, by name of the driver.
     packs_devices
         Whether nodes and devices are chosen so that whole devices and large partitions stay free.
+    tickets
+        Settings of the queue for devices; None if there is none.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -273,6 +291,7 @@ class Policy:
     observing_because: str = ""
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     packs_devices: bool = False
+    tickets: TicketRules | None = None
 
     def replicas_of(self, shape: str) -> ReplicaRange:
         """The range of a shape; for one without a setting, no target, only placeholders for pending pods."""

@@ -29,7 +29,10 @@ MAX_BODY_BYTES = 4 * MAX_BYTES
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
-KEYS = ("shape", "pod", "namespace", "definition")
+KEYS = ("shape", "pod", "namespace", "definition", "tickets")
+#: Limits of the ids of a user's tickets.
+_MOST_TICKETS = 100
+_TICKET = re.compile(r"[0-9a-f]{16}")
 
 
 class PlacementsHandler(PlaceholderHandler):
@@ -53,7 +56,11 @@ class PlacementsHandler(PlaceholderHandler):
         question = _question(bytes(self.body))
         try:
             reservation = await self.controller.place(
-                question["shape"], question["namespace"], question["pod"], question.get("definition", "")
+                question["shape"],
+                question["namespace"],
+                question["pod"],
+                question.get("definition", ""),
+                question.get("tickets", ()),
             )
         except UnknownShape:
             self.write_problem(404, "The hub does not publish this shape.", kind="unknown")
@@ -76,12 +83,19 @@ class PlacementsHandler(PlaceholderHandler):
         self.context.placement_seconds.observe(self.request.request_time())
 
 
-def _question(body: bytes) -> dict[str, str]:
+def _question(body: bytes) -> dict[str, Any]:
     """The validated body; errors name key, found and allowed values."""
     question = json_object(body, KEYS)
     definition = question.get("definition", "")
     if not isinstance(definition, str) or len(definition) > MAX_BYTES:
         raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MAX_BYTES)
+    tickets = question.get("tickets", [])
+    if (
+        not isinstance(tickets, list)
+        or len(tickets) > _MOST_TICKETS
+        or not all(isinstance(each, str) and _TICKET.fullmatch(each) for each in tickets)
+    ):
+        raise HTTPError(400, "tickets: allowed: a list of ids of tickets, %d at most.", _MOST_TICKETS)
     for key in ("shape", "pod", "namespace"):
         value = question.get(key)
         pattern = _SHAPE if key == "shape" else _NAME
@@ -104,4 +118,5 @@ def reservation_json(reservation: ReservedPlacement) -> dict[str, Any]:
         "preferences": {
             entry: preferences_json(of_claim) for entry, of_claim in placement.preferences.of_claims.items()
         },
+        "before": placement.before,
     }

@@ -26,6 +26,7 @@ _WORDS: Final[Mapping[str, str]] = {
     REFUSAL: "no placeholder for a server",
     ActionKind.LABEL_NODE: "node labelled",
     ActionKind.LABEL_POD: "pod labelled",
+    ActionKind.CHANGE_TICKET: "ticket changed",
 }
 """Words for kinds of decisions; others are shown as they are."""
 

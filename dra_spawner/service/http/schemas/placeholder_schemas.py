@@ -132,8 +132,9 @@ PLACEMENT_QUESTION: Final = record(
         "pod": text("jupyter-ada", maxLength=253),
         "namespace": text("hub", maxLength=253),
         "definition": text("{}"),
+        "tickets": items(text("0123456789abcdef", pattern="^[0-9a-f]{16}$")),
     },
-    optional=("definition",),
+    optional=("definition", "tickets"),
 )
 _DEVICE_MARK: Final = record(
     {
@@ -151,6 +152,7 @@ PLACEMENT: Final = record(
         "after": text(""),
         "until": nullable(moment()),
         "preferences": mapping(mapping(items(items(_DEVICE_MARK)), "gpu"), "gpu"),
+        "before": integer(0),
     }
 )
 RESUME_QUESTION: Final = record({"profile": text("gpu-slice", minLength=1, maxLength=1000)})

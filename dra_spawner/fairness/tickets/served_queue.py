@@ -1,0 +1,61 @@
+"""The queue as one service serves it: its tickets for decisions, and what decisions change in the book."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from dra_spawner.fairness.tickets.ticket import Ticket
+from dra_spawner.fairness.tickets.ticket_book import TicketBook
+from dra_spawner.placeholders.lifecycle import IllegalEvent, TicketEvent, TicketState
+from dra_spawner.placeholders.planner.actions import ChangeTicket
+from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.placeholders.planner.ticket_queue import QueuedTicket, TicketQueue, competing_devices
+
+__all__ = ["changed_by", "served_queue"]
+
+
+def served_queue(book: TicketBook, hub: str, shapes: Mapping[str, Shape]) -> TicketQueue:
+    """The open tickets.
+
+    Parameters
+    ----------
+    hub
+        `Ticket.hub` of own tickets.
+    shapes
+        By published name of the choice.
+    """
+    return TicketQueue(tuple(_queued(each, hub, shapes) for each in book.open))
+
+
+def _queued(ticket: Ticket, hub: str, shapes: Mapping[str, Shape]) -> QueuedTicket:
+    is_own = ticket.hub == hub
+    shape = shapes.get(ticket.choice) if is_own else None
+    return QueuedTicket(
+        ticket.id,
+        shape.id if shape is not None and shape.wants_devices else "",
+        competing_devices(shape) if shape is not None else frozenset(ticket.devices),
+        ticket.state,
+        is_own,
+        ticket.placeholder,
+        ticket.placeholder_uid,
+        ticket.until,
+    )
+
+
+def changed_by(book: TicketBook, action: ChangeTicket, now: datetime) -> TicketBook:
+    """The book after a decision; the same book if the ticket's state does not have the event any more."""
+    values = {}
+    if action.event is TicketEvent.HOLD:
+        held = {each.placeholder_uid for each in book.tickets.values() if each.state is TicketState.HELD}
+        if action.placeholder_uid in held:
+            return book
+        values = {
+            "placeholder": action.placeholder,
+            "placeholder_uid": action.placeholder_uid,
+            "until": action.until,
+        }
+    try:
+        return book.after(action.ticket, action.event, now, **values)
+    except (KeyError, IllegalEvent):
+        return book

@@ -1,0 +1,1 @@
+"""The queue for devices, as the service serves it."""

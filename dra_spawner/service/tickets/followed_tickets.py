@@ -1,0 +1,209 @@
+"""The queue for devices: followed by a watch, and written by the leader."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.common.json_types import JsonObject
+from dra_spawner.fairness.tickets.served_queue import changed_by, served_queue
+from dra_spawner.fairness.tickets.ticket import Ticket
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
+from dra_spawner.fairness.tickets.ticket_data import TicketsCorrupt, read_book
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.versions import is_older
+from dra_spawner.kube.informer_task import InformerTask, wait_first_list
+from dra_spawner.kube.informers import Informer, InformerSettings
+from dra_spawner.kube.resource import Resource
+from dra_spawner.placeholders.controller.sources.ticket_source import TicketsUnknown
+from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
+from dra_spawner.placeholders.planner.actions import ChangeTicket
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue, competing_devices
+from dra_spawner.service.tickets.ticket_waits import TakenShare
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.ticket_store.ticket_store import TicketStore, TicketsUnavailable
+
+__all__ = ["FollowedTickets"]
+
+log = logging.getLogger(__name__)
+
+#: Expected waits are written again after this time, and for a new ticket.
+_WAITS_STAY: Final = timedelta(seconds=60)
+
+
+class FollowedTickets(InformerTask):
+    """Follows the ConfigMap with the tickets, and changes it.
+
+    An asynchronous context manager: leaving it ends the informer. Every replica follows it; the leader writes.
+
+    Parameters
+    ----------
+    namespace
+        Of the ConfigMap.
+    hub
+        `Ticket.hub` of the tickets that this service serves.
+    now
+        The present time.
+    settings
+        Of the informer.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str,
+        hub: str,
+        *,
+        now: Callable[[], datetime],
+        settings: InformerSettings | None = None,
+    ) -> None:
+        self.hub = hub
+        self.now = now
+        self.store = TicketStore(api, namespace, hub, now=now, turn=asyncio.Lock(), on_object=self.put)
+        self.counts: Counter[TicketEvent] = Counter()
+        """Events that this process has written."""
+        self.taken = TakenShare()
+        self.on_hold: Callable[[float], None] = lambda seconds: None
+        """Called with the wait of each ticket that gets a device."""
+        self._callbacks: list[Callable[[], None]] = []
+        self._present = TicketBook()
+        self._version = ""
+        self._corrupt = ""
+        self._queue: tuple[TicketBook, PublishedShapes, TicketQueue] | None = None
+        resource = Resource("ConfigMap", "v1", "configmaps", namespace, names.TICKETS_CONFIG_MAP)
+        super().__init__(Informer(api, resource, self, settings=settings), names.TICKETS_CONFIG_MAP)
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call a function after each change; it must not raise."""
+        self._callbacks.append(callback)
+
+    @property
+    def present(self) -> TicketBook:
+        """All tickets, as they were when they could be read last."""
+        return self._present
+
+    @property
+    def problem(self) -> str:
+        """Why the tickets are not known, as a clause; empty if they are."""
+        problem = self._informer.status.problem or self._corrupt
+        if problem:
+            return f"cannot follow ConfigMap {self._name}: {problem}"
+        return f"ConfigMap {self._name} was not read yet" if self.is_running and not self._informer.synced else ""
+
+    async def wait_known(self) -> None:
+        """Wait a short time for the first list, so that the first round knows what is held."""
+        await wait_first_list(self._informer, "Tickets are not known", log)
+
+    def queue(self, published: PublishedShapes) -> TicketQueue:
+        """The open tickets, with the shapes of the hub's published choices."""
+        known = self._queue
+        if known is None or known[0] is not self._present or known[1] is not published:
+            known = self._queue = (
+                self._present,
+                published,
+                served_queue(self._present, self.hub, published.shapes),
+            )
+        return known[2]
+
+    async def carry_out(self, action: ChangeTicket) -> None:
+        """Write one event; an event that the ticket's state does not have any more changes nothing.
+
+        Raises
+        ------
+        KubernetesError
+        TicketsUnknown
+        """
+        written: list[Ticket] = []
+
+        def change(book: TicketBook) -> tuple[None, TicketBook]:
+            changed = changed_by(book, action, self.now())
+            written[:] = [book.tickets[action.ticket]] if changed is not book else []
+            return None, changed
+
+        try:
+            await self.store.change(change)
+        except TicketsUnavailable as error:
+            if isinstance(error.__cause__, KubernetesError):
+                raise error.__cause__ from error
+            raise TicketsUnknown(str(error)) from error
+        for before in written:
+            self.counts[action.event] += 1
+            if action.event is TicketEvent.HOLD:
+                self.on_hold(max((self.now() - before.joined).total_seconds(), 0.0))
+            elif action.event is TicketEvent.TIME_OVER:
+                self.taken.expired()
+            elif action.event is TicketEvent.TAKE and before.state is TicketState.HELD:
+                self.taken.taken((self.now() - before.since).total_seconds())
+
+    async def note(
+        self,
+        published: PublishedShapes,
+        is_behind: Callable[[str, Sequence[str], str], bool],
+        waits: Callable[[], Waits],
+    ) -> None:
+        """Write what the hubs show: what own tickets compete for, who is over a budget, and expected waits.
+
+        Nothing is written while it is unchanged.
+
+        Parameters
+        ----------
+        is_behind
+            Whether a user with some groups is over a budget for a choice.
+        waits
+            Returns the expected waits of own tickets; called only if they are to be written.
+
+        Raises
+        ------
+        TicketsUnavailable
+        """
+
+        def change(book: TicketBook) -> tuple[None, TicketBook]:
+            notes = {}
+            for each in book.open:
+                shape = published.shapes.get(each.choice) if each.hub == self.hub else None
+                if shape is not None:
+                    found = tuple(sorted(competing_devices(shape))), is_behind(each.user, each.groups, each.choice)
+                    if found != (each.devices, each.is_behind):
+                        notes[each.id] = found
+            changed = book.with_notes(notes, book.waits) if notes else book
+            own = {each.id for each in book.open if each.hub == self.hub and each.state is TicketState.WAITING}
+            known = changed.waits
+            is_new = known is None or not timedelta(0) <= self.now() - known.at < _WAITS_STAY
+            if own and (is_new or (known is not None and not own <= known.of.keys())):
+                changed = changed.with_waits(waits())
+            return None, changed
+
+        if self._present.open:
+            await self.store.change(change)
+
+    def put(self, obj: JsonObject) -> None:
+        """Take a version of the ConfigMap, unless it is older than the present one, as a watch's after an own write."""
+        version = obj["metadata"].get("resourceVersion", "")
+        if is_older(version, self._version):
+            return
+        self._version = version
+        try:
+            book = read_book(obj.get("data"))
+        except TicketsCorrupt as error:
+            if not self._corrupt:
+                log.error("Tickets cannot be read until an administrator repairs ConfigMap %s: %s", self._name, error)
+            self._corrupt = str(error)
+            return
+        self._corrupt = ""
+        self._take(book)
+
+    def remove(self, key: ObjectKey) -> None:
+        """Note that the ConfigMap is gone."""
+        self._take(TicketBook())
+
+    def _take(self, book: TicketBook) -> None:
+        if book != self._present:
+            self._present = book
+            for each in self._callbacks:
+                each()

@@ -1,0 +1,97 @@
+"""The queue for devices while the service runs: every replica follows it, the leader writes what hubs show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from dra_spawner.common.owned_tasks import OwnedTasks
+from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.service.tickets.followed_tickets import FollowedTickets
+from dra_spawner.service.tickets.ticket_waits import waits_of
+from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
+
+__all__ = ["TicketService"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN_SECONDS: Final = 2.0
+
+
+class TicketService:
+    """See the module. An asynchronous context manager, which does nothing without a queue.
+
+    Attributes
+    ----------
+    followed
+        The queue; None if the setting ``tickets`` is off.
+    is_behind
+        Whether a user (name, groups) is over a budget for a choice: others come first. A check of budgets sets it.
+    """
+
+    def __init__(self, api: KubernetesApi, controller: PlaceholderController) -> None:
+        settings = controller.settings
+        self._controller = controller
+        self.followed: FollowedTickets | None = None
+        if settings.policy.tickets is not None:
+            namespace = settings.tickets_namespace or settings.hub_namespace
+            hub = f"{settings.hub_namespace}/{settings.shapes_config_map}"
+            self.followed = FollowedTickets(api, namespace, hub, now=controller.now)
+            self.followed.on_change(controller.wake)
+            controller.tickets = self.followed
+        self.is_behind: Callable[[str, Sequence[str], str], bool] = lambda user, groups, choice: False
+        self._tasks = OwnedTasks()
+
+    async def __aenter__(self) -> Self:
+        if self.followed is not None:
+            await self.followed.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.followed is not None:
+            await self.followed.__aexit__(exc_type, exc, traceback)
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        """Write what hubs show until the context ends."""
+        if self.followed is None:
+            yield
+            return
+        followed = self.followed
+        async with self._tasks as tasks:
+            tasks.begin("tickets", lambda: self._run(followed))
+            yield
+
+    def problems(self) -> tuple[str, ...]:
+        """Why hubs show no places or waits, as sentences."""
+        return self._tasks.problems()
+
+    async def _run(self, followed: FollowedTickets) -> None:
+        await self._controller.watch.wait_synced()
+        while True:
+            with contextlib.suppress(TicketsUnavailable):  # in the log, and among the problems
+                await self.look(followed)
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    async def look(self, followed: FollowedTickets) -> None:
+        """Write what has changed, once.
+
+        Raises
+        ------
+        TicketsUnavailable
+        """
+        controller = self._controller
+        if controller.leads:
+            await followed.note(
+                controller.published,
+                self.is_behind,
+                lambda: waits_of(controller, followed.taken, random.random),
+            )

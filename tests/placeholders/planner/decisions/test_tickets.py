@@ -1,0 +1,179 @@
+"""The queue for devices: who gets the next one, for how long it is held, and who must wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketEvent, TicketState
+from tests.all_of_them import all_of_them
+from tests.placeholders.planner.objects import GPU, gpu_claim, user_shape
+from tests.placeholders.planner.ticket_world import TicketWorld
+
+TWO = user_shape({"gpu": gpu_claim(count=2)})
+BIG = user_shape({"gpu": gpu_claim()}, cpu="2")
+OTHER = user_shape({"gpu": gpu_claim(selectors=[{"cel": {"expression": "device.attributes['gpu.example.com'].x"}}])})
+CHOICES = {"gpu": GPU, "two": TWO, "big": BIG, "other": OTHER}
+
+
+def full(gpus: int = 1, **settings: object) -> TicketWorld:
+    """A cluster whose devices are all in use."""
+    world = TicketWorld(CHOICES, **settings)  # type: ignore[arg-type]  # keywords of TicketWorld
+    world.node("a", cpu="100", gpus=gpus)
+    world.settle()
+    for number in range(gpus):
+        world.user(f"busy-{number}", GPU.claims)
+    world.settle()
+    return world
+
+
+def test_the_first_gets_the_next_device_and_takes_it_with_a_click() -> None:
+    world = full()
+    world.join("ada")
+    world.join("bob")
+    world.run(1)
+    assert world.held == []
+    world.leave("busy-0")
+    world.run(0.2)
+    assert (world.held, world.only_held.state) == (["ada"], PlaceholderState.RESERVED)
+    assert (world.start("bob"), world.start("eve")) == ("behind", "behind")
+    assert world.start("ada", server="ada-second") == "taken"
+    world.run(1)
+    assert (world.node_of("ada-second"), world.state("ada"), world.held) == ("a", TicketState.TAKEN, [])
+    assert world.start("ada") == "behind", "it was for one server"
+
+
+def test_a_device_that_is_not_taken_goes_to_the_next_and_is_never_held_longer() -> None:
+    world = full()
+    for user in ("ada", "bob"):
+        world.join(user)
+    world.leave("busy-0")
+    world.run(4)
+    assert world.held == ["ada"]
+    world.restart()  # another replica leads
+    world.run(1.5)
+    assert (world.state("ada"), world.held) == (TicketState.EXPIRED, ["bob"])
+    world.join("ada")
+    world.run(6)
+    assert (world.state("bob"), world.held) == (TicketState.EXPIRED, ["ada"])
+    world.leave_queue("ada")
+    world.run(0.2)
+    assert world.start("eve") == "direct"
+    world.run(1)
+    assert world.node_of("eve") == "a"
+    held = [at for at, _, event in world.events if event is TicketEvent.HOLD]
+    ended = [at for at, _, event in world.events if event is TicketEvent.TIME_OVER]
+    assert all(end - begin <= timedelta(minutes=5, seconds=10) for begin, end in zip(held, ended, strict=False))
+
+
+def jump(world: TicketWorld, hours: float) -> None:
+    world.now += timedelta(hours=hours)
+
+
+def lose_node(world: TicketWorld) -> None:
+    world.remove_node("a")
+    world.node("b", cpu="100", gpus=1)
+
+
+@all_of_them(
+    "event, states, held",
+    {
+        "the clock jumps ahead": (lambda world: jump(world, 24), "expired, held", ["bob"]),
+        "the clock jumps back": (lambda world: jump(world, -24), "expired, held", ["bob"]),
+        "its node goes": (lose_node, "held, waiting", ["ada"]),
+        "the choice goes": (lambda world: world.publish({"big": BIG}), "unknown-choice, unknown-choice", []),
+        "the user goes": (lambda world: setattr(world, "book", world.book.without_user("ada")), "-, held", ["bob"]),
+    },
+)
+def test_what_happens_to_a_held_device(event: Callable[[TicketWorld], None], states: str, held: list[str]) -> None:
+    world = full()
+    for user in ("ada", "bob"):
+        world.join(user)
+    world.leave("busy-0")
+    world.run(0.2)
+    assert world.held == ["ada"]
+    event(world)
+    world.run(1)
+    found = [world.book.find(user, "gpu") for user in ("ada", "bob")]
+    assert (", ".join(each.state.value if each else "-" for each in found), world.held) == (states, held)
+
+
+def test_a_choice_that_comes_back_has_its_queue() -> None:
+    world = full()
+    world.join("ada")
+    world.publish({"big": BIG})
+    world.run(0.2)
+    assert world.state("ada") is TicketState.UNKNOWN_CHOICE
+    world.publish(CHOICES)
+    world.leave("busy-0")
+    world.run(0.2)
+    assert world.held == ["ada"]
+
+
+def test_choices_that_compete_are_one_queue_in_the_order_of_arrival() -> None:
+    world = full(2)
+    for user, choice in (("ada", "gpu"), ("bob", "big"), ("eve", "gpu"), ("dan", "big")):
+        world.join(user, choice)
+    world.run(1)
+    assert {each.shape for each in world.pending_placeholders} == {GPU.id}, "only the first is asked for"
+    order = []
+    for number in range(2):
+        world.leave(f"busy-{number}")
+        world.run(0.3)
+        (user,) = world.held
+        order.append(user)
+        choice = {"ada": "gpu", "bob": "big"}[user]
+        assert world.start(user, choice) == "taken"
+        world.run(0.3)
+    for user in ("ada", "bob"):
+        world.leave(user)
+        world.run(0.3)
+    assert (order, world.held) == (["ada", "bob"], ["eve", "dan"])
+
+
+def test_other_devices_are_another_queue() -> None:
+    world = full()
+    world.join("ada", "other")
+    assert (world.start("bob"), world.start("eve", "other")) == ("direct", "behind")
+
+
+def test_a_device_is_not_idle_while_the_first_needs_more_or_another_hub_is_away() -> None:
+    for first, hub in (("two", ""), ("gpu", "away/dra-spawner-shapes")):
+        world = full(2)
+        world.join("ada", first, **({"hub": hub} if hub else {}))
+        world.join("bob")
+        world.run(1)
+        world.leave("busy-0")
+        world.run(0.4)
+        assert world.held == [], "the first may take it"
+        world.run(0.6)
+        assert world.held == ["bob"]
+
+
+def test_without_the_setting_a_direct_start_may_be_lucky() -> None:
+    world = full(go_first=False)
+    world.join("ada")
+    assert world.start("bob") == "direct"
+
+
+def test_users_over_a_budget_are_behind() -> None:
+    world = full()
+    over = world.join("ada")
+    world.join("bob")
+    world.book = world.book.with_notes({over.id: ((), True)}, None)
+    world.leave("busy-0")
+    world.run(0.2)
+    assert world.held == ["bob"]
+
+
+def test_an_idle_queue_leaves_targets_as_they_are() -> None:
+    world = full()
+    world.set_replicas(GPU, 2, 4)
+    world.run(0.5)
+    assert world.number(GPU) == 2
+    world.join("ada", "big")
+    world.run(1)
+    assert (world.number(GPU), world.number(BIG)) == (0, 1), "placeholders for later users do not come before it"
+    world.leave_queue("ada", "big")
+    world.run(1)
+    assert (world.number(GPU), world.number(BIG)) == (2, 0)

@@ -1,0 +1,119 @@
+"""The service serves the queue for devices: from joining to a server, over restarts and other hubs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.fairness.tickets.ticket_book import TicketBook
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
+from dra_spawner.ticket_store.ticket_store import TicketStore
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.presence import present
+from tests.service.replica import Replica, replica, set_up
+
+GPU = shape(WHOLE)
+
+
+def hub_of(cluster: ClusterUnderTest) -> TicketStore:
+    """A hub of the cluster that has just started."""
+    return TicketStore(cluster.admin, cluster.namespace, f"{cluster.namespace}/{names.SHAPES_CONFIG_MAP}")
+
+
+@contextlib.asynccontextmanager
+async def full_cluster(cluster: ClusterUnderTest, **settings: Any) -> AsyncIterator[Replica]:
+    """A cluster whose only device a user has, and a service with the queue."""
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
+    async with replica(cluster, tickets=True, **settings) as service:
+        await service.until(lambda: service.controller.leads, "it leads")
+        await service.start(GPU, "busy", WHOLE, await service.place(GPU, "busy"))
+        await cluster.wait_running("busy")
+        yield service
+
+
+async def end(cluster: ClusterUnderTest, pod: str) -> None:
+    await cluster.admin.delete(resource_path("v1", "pods", cluster.namespace, pod), grace_period_seconds=0)
+
+
+def six_minutes_later(book: TicketBook) -> TicketBook:
+    """The book as if its holds were older."""
+    tickets = {
+        key: replace(each, until=each.until - timedelta(minutes=6)) if each.until is not None else each
+        for key, each in book.tickets.items()
+    }
+    return replace(book, tickets=tickets)
+
+
+async def held(service: Replica, user: str) -> None:
+    """Wait until a device is held for a user."""
+    followed = present(present(service.context.tickets).followed)
+
+    def is_held() -> bool:
+        ticket = followed.present.find(user, "gpu-whole")
+        return ticket is not None and ticket.state is TicketState.HELD
+
+    await service.until(is_held, f"a device is held for {user}")
+
+
+@pytest.mark.promise("Who waits in the queue gets the next device, and starts with one click.")
+async def test_from_joining_to_a_server(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    async with full_cluster(cluster) as service:
+        hub = hub_of(cluster)
+        assert ((await hub.join("ada", "gpu-whole")).place, (await hub.join("bob", "gpu-whole")).place) == (1, 2)
+        await service.until(lambda: len(service.controller.queue().tickets) == 2, "the service sees both")
+        answer = await service.place(GPU, "eve")
+        assert (answer["state"], answer["before"]) == ("waits", 2)
+        await end(cluster, "busy")
+        await held(service, "ada")
+        others = {"shape": GPU.id, "pod": "bob", "namespace": cluster.namespace, "tickets": await hub.take("bob")}
+        assert (await service.ask(others))[1]["before"] == 1
+        own = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace, "tickets": list(await hub.take("ada"))}
+        _, answer = await service.ask(own)
+        assert (answer["state"], list(answer["claims"])) == ("ready", ["gpu"])
+        await service.start(GPU, "ada", WHOLE, answer)
+        assert (await cluster.wait_running("ada"))["spec"]["nodeName"] == "node-a"
+        states = {each.user: each.state for each in (await hub_of(cluster).book()).tickets.values()}
+        assert states == {"ada": TicketState.TAKEN, "bob": TicketState.WAITING}
+        assert service.context.problems() == ()
+
+
+async def test_a_hold_ends_in_time_although_the_leader_changes(embedded_cluster: ClusterUnderTest) -> None:
+    """The second replica knows only what is in the cluster."""
+    cluster = embedded_cluster
+    async with full_cluster(cluster) as first:
+        hub = hub_of(cluster)
+        await hub.join("ada", "gpu-whole")
+        await hub.join("bob", "gpu-whole")
+        await end(cluster, "busy")
+        await held(first, "ada")
+    async with replica(cluster, tickets=True) as second:
+        await second.until(lambda: second.controller.leads, "it leads")
+        followed = present(present(second.context.tickets).followed)
+        assert present(followed.present.find("ada", "gpu-whole")).state is TicketState.HELD
+        await hub.change(lambda book: (None, six_minutes_later(book)))
+        await held(second, "bob")
+        assert present(followed.present.find("ada", "gpu-whole")).state is TicketState.EXPIRED
+        assert followed.counts[TicketEvent.TIME_OVER] == 1
+
+
+async def test_a_damaged_queue_is_said_and_starts_go_on(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    async with full_cluster(cluster) as service:
+        hub = hub_of(cluster)
+        await hub.join("ada", "gpu-whole")
+        path = resource_path("v1", "configmaps", cluster.namespace, names.TICKETS_CONFIG_MAP)
+        await cluster.admin.patch(path, {"data": {"tickets": "[{"}})
+        await service.until(lambda: any("Tickets:" in each for each in service.context.problems()), "it is said")
+        await end(cluster, "busy")
+        answer = await service.place(GPU, "eve")
+        assert answer["state"] in ("waits", "free", "ready", "after-preemption")
