@@ -22,7 +22,7 @@ from dra_spawner.common.owned_tasks import run_again
 from dra_spawner.common.project_links import where
 from dra_spawner.doctor.rules.settings import doubled_settings
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.hub_addresses import serve_availability, serve_devices
+from dra_spawner.spawner.hub_addresses import serve_availability, serve_devices, serve_tickets
 from dra_spawner.spawner.hub_parts.hub_wide import retry_until_done, this_hub
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.hub_start.hub_class import (
@@ -142,6 +142,9 @@ def begin(hub: JupyterHub) -> None:
     _go_on(hub, "check the device profiles against the cluster", partial(begin_checking, server))
     # Pages and servers of before a restart of the hub ask again.
     this_hub().begin(retry_until_done(_serves_devices, "serve servers their devices", hub.log), "serving of devices")
+    if spawner.tickets:
+        _go_on(hub, "look for the service of the queue", lambda: _warn(hub, ticket_problems(spawner)))
+        this_hub().begin(retry_until_done(_serves_tickets, "serve the queue to pages", hub.log), "serving of the queue")
     if is_configured(spawner.placeholder_service):
         this_hub().begin(
             run_again(partial(_publish, hub, spawner), "publication of shapes", hub.log), "publication of shapes"
@@ -212,8 +215,22 @@ def role_problems(hub: JupyterHub, service: str) -> tuple[str, ...]:
     )
 
 
+def ticket_problems(spawner: DRASpawner) -> tuple[str, ...]:
+    """A sentence if users may join a queue from which nobody ever gets a device."""
+    if is_configured(spawner.placeholder_service):
+        return ()
+    return (
+        f"c.DRASpawner.tickets is on, but this hub has no service {spawner.placeholder_service!r}, which holds devices "
+        "for users in the queue",
+    )
+
+
 async def _serves_availability() -> bool:
     return serve_availability()
+
+
+async def _serves_tickets() -> bool:
+    return serve_tickets()
 
 
 async def _serves_devices() -> bool:

@@ -29,7 +29,6 @@ from dra_spawner.spawner.server_start import ServerStart
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_form import SpawnForm
 from dra_spawner.spawner.start_page import StartPage
-from dra_spawner.spawner.ticket_access import forget_tickets
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
 
 if TYPE_CHECKING:
@@ -210,7 +209,10 @@ class DRASpawner(SpawnerSettings):
 
     async def delete_forever(self) -> None:
         """Delete what KubeSpawner made for a user or a named server; with the user, the user's tickets go, too."""
-        if not self.name:
+        if self.tickets and not self.name:
+            # Imported here, as most hubs have no queue.
+            from dra_spawner.spawner.ticket_access import forget_tickets
+
             await forget_tickets(self._dra.server)
         await super().delete_forever()
 

@@ -85,10 +85,11 @@ async def test_a_place_from_the_form_a_device_that_is_held_and_one_click(embedde
         )
         await ready.wait_for()
         assert await other.title() == "Ready: GPU slice, 15 GiB"
-        assert await other.locator("#dra-tickets-said").text_content() == f"{await ready.text_content()}."
+        until = await ready.text_content()
+        assert await other.locator("#dra-tickets-said").text_content() == f"{until}."
         await assert_easy_to_use(other, "tickets-ready")
         await page.wait_for_function("window.notified.length > 0")
-        assert [each[0] for each in await page.evaluate("window.notified")] == [await ready.text_content()]
+        assert [each[0] for each in await page.evaluate("window.notified")] == [until]
         await press_until(other, "Tab", "#dra-tickets .btn-primary")
         await other.keyboard.press("Enter")
         await other.wait_for_url("**/user/eve/**")
@@ -96,8 +97,12 @@ async def test_a_place_from_the_form_a_device_that_is_held_and_one_click(embedde
         _, model = await made.hub.request("GET", "/users/eve")
         assert model["servers"][""]["user_options"] == {"profile": "slice", "memory": "15Gi"}
 
-        # Whoever has a server is told to stop it first.
+        # The next device, while that server runs.
+        await made.change("eve", "slice/memory=15Gi", TicketEvent.TAKE)
+        await made.store.join("eve", "slice/memory=15Gi")
+        await made.change("eve", "slice/memory=15Gi", TicketEvent.HOLD, 1200)
         await other.goto(f"{made.hub.url}/hub/home")
+        await expect(ready).not_to_have_text(until)
         await region(other).get_by_role("button", name="Start it").click()
         await other.get_by_text("Your server runs already. Stop it first, then start this choice.").wait_for()
 

@@ -35,6 +35,7 @@ SEAMS = {
     "_start_watching_events": "runs",
     "_validate_user_options": "free_text_that_is_refused",
     "clear_state": "a_class_with_a_state",
+    "delete_forever": "user deleted",
     "default:apply_user_options": "options_applied_by_a_function",
     "default:options_form": "profiles_by_form",
     "default:user_options": "nothing_set",

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final
 
+from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketRefusal, TicketRefused, TicketStanding
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.targets.choice_names import options_of, profile_of
@@ -78,6 +79,8 @@ class OwnTickets:
         The queue of the cluster.
     seconds, now
         Monotonic and wall clock.
+    starting
+        Held while a start with a device of a ticket begins.
     """
 
     user: str
@@ -85,6 +88,8 @@ class OwnTickets:
     store: TicketStore
     seconds: Callable[[], float] = monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _begun: tuple[str, datetime] | None = None
     _last: tuple[float, list[TicketStanding]] | None = None
     _changes: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_CHANGES))
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -110,15 +115,24 @@ class OwnTickets:
         shown = (shown_ticket(each, form.text(each.ticket.choice), now) for each in standings)
         return [each for each in shown if each is not None]
 
-    async def is_held(self, choice: str) -> bool:
-        """Whether a device of a choice is held for the user at this hub.
+    async def held(self, choice: str) -> Ticket | None:
+        """The user's ticket for a choice, if a device is held for it at this hub.
 
         Raises
         ------
         TicketsUnavailable
         """
         standing = await self.store.standing(self.user, choice)
-        return standing is not None and standing.is_held and standing.ticket.hub == self.hub
+        is_held = standing is not None and standing.is_held and standing.ticket.hub == self.hub
+        return standing.ticket if standing is not None and is_held else None
+
+    def begin(self, ticket: Ticket) -> None:
+        """Note that a start takes the device that is held."""
+        self._begun = ticket.id, ticket.since
+
+    def has_begun(self, ticket: Ticket) -> bool:
+        """Whether a start took the device of this hold: a click in another tab must not end it."""
+        return self._begun == (ticket.id, ticket.since)
 
     async def join(self, choice: str, groups: Sequence[str]) -> None:
         """Join the queue of a choice. Idempotent: an open ticket keeps its place, and nothing is written.

@@ -62,18 +62,39 @@ class TicketsHandler(BeginningHandler):
         """Start a server with the device that is held; end a start that still waits before."""
         parts, own = self._of_page()
         choice = await self._choice(parts)
+        async with own.starting:  # clicks in several tabs
+            await self._start_held(parts, own, choice)
+
+    async def _start_held(self, parts: Any, own: OwnTickets, choice: str) -> None:
         spawner = parts.server.spawner
-        user = spawner.user
-        if problem := await _problem_of_start(own, choice, spawner):
-            self._refuse(*problem)
+        try:
+            ticket = await own.held(choice)
+        except TicketsUnavailable:
+            self._refuse(503, _TRY_AGAIN)
             return
-        form = await _user_form(parts)
+        if ticket is None:
+            self._refuse(409, "No device is held for you any more.")
+        elif own.has_begun(ticket) and start_state(spawner) != "over":
+            self._lead_to_start(spawner)
+        elif spawner.ready:
+            self._refuse(409, "Your server runs already. Stop it first, then start this choice.")
+        elif spawner.pending == "stop":
+            self._refuse(409, "Your server is just being stopped. Please try again in a moment.")
+        else:
+            own.begin(ticket)
+            await self._start(parts, choice)
+
+    async def _start(self, parts: Any, choice: str) -> None:
+        spawner, form = parts.server.spawner, await _user_form(parts)
         options = options_with(spawner.user_options, choice, form.choices)
-        if start_state(spawner) == "waiting" and not await self.end_start(user, spawner):
+        if start_state(spawner) == "waiting" and not await self.end_start(spawner.user, spawner):
             self._refuse(409, "Your server has started meanwhile.")
             return
-        await self.begin_start(user, spawner, options)
-        pending = ("spawn-pending", url_escape_path(user.name), url_escape_path(spawner.name))
+        await self.begin_start(spawner.user, spawner, options)
+        self._lead_to_start(spawner)
+
+    def _lead_to_start(self, spawner: Any) -> None:
+        pending = ("spawn-pending", url_escape_path(spawner.user.name), url_escape_path(spawner.name))
         self._write({"address": url_path_join(self.hub.base_url, *pending)})
 
     def _of_page(self) -> tuple[Any, OwnTickets]:
@@ -129,21 +150,6 @@ class TicketsHandler(BeginningHandler):
         self.finish(answer)
 
 
-async def _problem_of_start(own: OwnTickets, choice: str, spawner: Any) -> tuple[int, str] | None:
-    """Status and sentence, if the device that is held cannot be started now."""
-    try:
-        is_held = await own.is_held(choice)
-    except TicketsUnavailable:
-        return 503, _TRY_AGAIN
-    if not is_held:
-        return 409, "No device is held for you any more."
-    if spawner.ready:
-        return 409, "Your server runs already. Stop it first, then start this choice."
-    if spawner.pending == "stop":
-        return 409, "Your server is just being stopped. Please try again in a moment."
-    return None
-
-
 async def _user_form(parts: Any) -> UserForm:
     """The user's own form, at most half a minute old."""
     spawner = parts.server.spawner
@@ -161,8 +167,9 @@ async def _user_form(parts: Any) -> UserForm:
 def _own_choice(parts: Any, form: UserForm) -> JsonObject | None:
     """The choice of a start that waits or has waited in vain; None where the page offers no ticket."""
     page, spawner = parts.page, parts.server.spawner
-    if spawner.ready or not (page.is_waiting() or page.has_waited_in_vain()):
+    is_waiting = page.is_waiting()
+    if spawner.ready or not (is_waiting or page.has_waited_in_vain()):
         return None
     name = form.chosen(parts.server.chosen_profile, spawner.user_options)
     text = form.text(name) if name is not None else None
-    return {"choice": name, "text": text} if text is not None else None
+    return {"choice": name, "text": text, "is_waiting": is_waiting} if text is not None else None

@@ -70,5 +70,5 @@ def extend_templates(settings: Mapping[str, Any], log: Logger) -> None:
 
 def has_tickets(user: Any) -> bool:
     """Whether a user's pages show the queue for devices (``DRASpawner.tickets``)."""
-    parts = parts_of(getattr(user, "spawner", None))
-    return parts is not None and bool(parts.server.spawner.tickets)
+    spawner = getattr(user, "spawner", None)
+    return parts_of(spawner) is not None and getattr(spawner, "tickets", False) is True

@@ -110,9 +110,13 @@ async def test_a_device_that_was_not_taken_and_another_try_at_the_end() -> None:
     await cluster.tickets("bob").join("gpu", [])
     await cluster.hold("ada")
     tickets = cluster.tickets("ada")
-    assert (await shown(tickets), await tickets.is_held("gpu")) == ([("gpu", ShownState.READY)], True)
+    assert (await shown(tickets), await tickets.held("gpu") is None) == ([("gpu", ShownState.READY)], False)
+    held = present(await tickets.held("gpu"))
+    assert not tickets.has_begun(held)
+    tickets.begin(held)
+    assert tickets.has_begun(held), "a click in another tab"
     cluster.now += timedelta(minutes=6)  # the leader is away: the ticket is still called held
-    assert (await shown(tickets), await tickets.is_held("gpu")) == ([("gpu", ShownState.MISSED)], False)
+    assert (await shown(tickets), await tickets.held("gpu")) == ([("gpu", ShownState.MISSED)], None)
     await tickets.join("gpu", [])
     (found,) = await tickets.shown(FORM)
     assert found.sentence.startswith("You are 2nd of 2 in the queue.")
@@ -140,7 +144,7 @@ async def test_a_ticket_of_another_hub_is_not_shown_and_not_started_here() -> No
     await cluster.tickets("ada", "other").join("gpu", [])
     await cluster.hold("ada")
     here = cluster.tickets("ada")
-    assert (await shown(here), await here.is_held("gpu")) == ([], False)
+    assert (await shown(here), await here.held("gpu")) == ([], None)
     with pytest.raises(TicketRefused, match="at another hub"):
         await here.join("gpu", [])
 

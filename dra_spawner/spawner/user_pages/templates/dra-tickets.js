@@ -40,15 +40,22 @@
     const list = made("div", "", "");
     const tell = made("div", "", "dra-tell");
     place.append(list);
+    // On the page of a start, beside what else would start now.
+    document.querySelector(".dra-waiting")?.after(place);
     // In the form it stands beside the button that starts a server.
     const startButton = document.querySelector("#spawn_form .feedback-container");
-    startButton ? startButton.before(tell) : place.append(tell);
+    if (startButton) {
+      startButton.before(tell);
+    } else {
+      place.append(tell);
+    }
     tell.hidden = true;
     const title = document.title;
     let tickets = [];
     let own = null; // the choice of this page's start, which waits or has waited in vain
     let wanted = null; // what the form has chosen, where that is not free now
     let ready = null; // choices that were ready at the last answer; null before the first one
+    let isOwnPage = false; // an administrator may have opened the page of another user
     let isChanging = false;
     let timer = 0;
 
@@ -182,16 +189,18 @@
     // The way into the queue
 
     function showOffer(shown) {
-      const offered = own || wanted;
+      const offered = isOwnPage ? own || wanted : null;
       const isIn = offered && shown.some((each) => each.choice === offered.choice);
       tell.hidden = !offered || isIn;
-      if (tell.hidden || tell.dataset.choice === offered.choice) {
+      const key = JSON.stringify(offered);
+      if (tell.hidden || tell.dataset.key === key) {
         return;
       }
-      tell.dataset.choice = offered.choice;
-      const about = offered.text ? `“${offered.text}” is not free now.` : "Your choice is not free now.";
+      tell.dataset.key = key;
+      const failed = own && !own.is_waiting;
+      const about = failed ? `“${own.text}” was not free.` : own ? `“${own.text}” is not free now.` : "Your choice is not free now.";
       const what = "In the queue you need not wait at this page: a device is held for you when it is your turn.";
-      const stays = own ? " Your place stays if this start gives up." : "";
+      const stays = own?.is_waiting ? " Your place stays if this start gives up." : "";
       tell.replaceChildren(
         made("p", `${about} ${what}${stays}`, ""),
         button("Tell me when it is free", "btn-secondary", () => change("PUT", offered.choice)),
@@ -269,6 +278,7 @@
     }
 
     function take(answer) {
+      isOwnPage = true;
       tickets = answer.tickets;
       own = answer.own;
       sayWhatIsReady();
@@ -332,8 +342,9 @@
           showProblem(answer.problem);
           take(answer);
           next = tickets.length || own || wanted ? next : Math.max(next, idleMilliseconds);
-        } else if (status === 401 || status === 403 || status === 404) {
+        } else if (status === 401 || status === 403) {
           // The login is over, or the page is another user's; it is asked again when it is looked at.
+          isOwnPage = false;
           tickets = [];
           show();
           return;
