@@ -26,7 +26,7 @@ from dra_spawner.spawner.progress.start_progress import (
 )
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.spawn_form import SpawnForm
-from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.user_pages.failure import failure_html
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class StartPage:
         self.event_before: str | None = None
         self._others: OtherChoices | None = None
         self._free: Reading[list[FreeChoice]] | None = None
+        self._others_are_first = False
 
     def _new_progress(self) -> StartProgress:
         return StartProgress(StartMessages(self._spawner.namespace, self._spawner.pod_name))
@@ -93,6 +94,7 @@ class StartPage:
         self.progress = self._new_progress()
         self.progress.began = asyncio.get_running_loop().time()
         self._others = self._free = None
+        self._others_are_first = False
         this_hub().shared(_Waiting, _Waiting).starting.add(self)
         return self.progress
 
@@ -151,10 +153,10 @@ class StartPage:
         return asyncio.get_running_loop().time() - began >= SHORT_SECONDS
 
     def has_waited_in_vain(self) -> bool:
-        """Whether the last start has failed while the server waited for devices."""
+        """Whether the last start has failed while the server waited for devices, or since others are first."""
         start = self._spawner._start_future
         failed = start is not None and start.done() and (start.cancelled() or start.exception() is not None)
-        return bool(failed and self.progress.began and self.progress.waiting_for)
+        return bool(failed and self.progress.began and (self.progress.waiting_for or self._others_are_first))
 
     def _pod(self) -> JsonObject:
         """The pod of the start; empty before it is seen. A start without devices publishes none."""
@@ -212,6 +214,7 @@ class StartPage:
         ends
             When JupyterHub itself gives up, as the loop's time.
         """
+        self._others_are_first = refusal.refusal is RefusalReason.QUEUE
         free: list[FreeChoice] = []
         if search is not None:
             left = ends - _TELLING_SECONDS - asyncio.get_running_loop().time()

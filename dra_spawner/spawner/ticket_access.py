@@ -11,7 +11,7 @@ from dra_spawner.spawner.server_context import ServerContext
 if TYPE_CHECKING:
     from dra_spawner.ticket_store.ticket_store import TicketStore
 
-__all__ = ["forget_tickets", "tickets_of"]
+__all__ = ["forget_tickets", "queue_hub", "tickets_of"]
 
 
 def tickets_of(server: ServerContext) -> TicketStore | None:
@@ -25,18 +25,32 @@ def tickets_of(server: ServerContext) -> TicketStore | None:
     from dra_spawner.fairness.tickets.ticket_book import TicketLimits
     from dra_spawner.ticket_store.ticket_store import TicketStore
 
-    spawner, hub_namespace = server.spawner, server.hub_namespace
-    namespace = spawner.tickets_namespace or hub_namespace
+    spawner = server.spawner
+    namespace = spawner.tickets_namespace or _hub_namespace(server)
     return this_hub().shared(
         ("tickets", namespace),
         lambda: TicketStore(
             server.kubernetes,
             namespace,
-            f"{hub_namespace}/{spawner.shapes_config_map}",
+            queue_hub(server),
             limits=TicketLimits(spawner.max_tickets_per_user),
             turn=asyncio.Lock(),
         ),
     )
+
+
+def queue_hub(server: ServerContext) -> str:
+    """`Ticket.hub` of the tickets of a server's hub; its service has the same."""
+    return f"{_hub_namespace(server)}/{server.spawner.shapes_config_map}"
+
+
+def _hub_namespace(server: ServerContext) -> str:
+    """The namespace in which the hub publishes its choices: its own, or outside of a pod that of its servers."""
+    # Imported here, as most hubs have no queue.
+    from dra_spawner.kube.client.connect import own_namespace
+
+    spawner = server.spawner
+    return own_namespace(default=server.hub_namespace if spawner.enable_user_namespaces else spawner.namespace)
 
 
 async def forget_tickets(server: ServerContext) -> None:

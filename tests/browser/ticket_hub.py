@@ -24,7 +24,6 @@ CONFIG = """
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})
 c.Authenticator.admin_users = {{"root"}}
 c.DRASpawner.tickets = True
-c.DRASpawner.tickets_namespace = {namespace!r}
 c.DRASpawner.http_timeout = 20
 c.DRASpawner.start_timeout = 40
 c.DRASpawner.profile_list = [
@@ -63,8 +62,8 @@ class TicketHub:
     @property
     def store(self) -> TicketStore:
         """The queue, as a service sees it that has just started."""
-        # Outside of a pod, the hub's own namespace has this name.
-        return TicketStore(self.cluster.admin, self.cluster.namespace, f"default/{names.SHAPES_CONFIG_MAP}")
+        namespace = self.cluster.namespace
+        return TicketStore(self.cluster.admin, namespace, f"{namespace}/{names.SHAPES_CONFIG_MAP}")
 
     async def change(self, user: str, choice: str, event: TicketEvent, until_seconds: float | None = None) -> None:
         """Let something happen to a user's ticket, as the service does."""
@@ -105,7 +104,6 @@ async def ticket_hub(cluster: ClusterUnderTest) -> AsyncIterator[TicketHub]:
         service.profiles = answer
         # Nothing is prepared here.
         service.always(lambda: web.Response(status=503))
-        namespace = cluster.namespace
-        config = CONFIG.format(url=service.url, token=TOKEN, namespace=namespace)
-        async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, namespace, config) as hub:
+        config = CONFIG.format(url=service.url, token=TOKEN)
+        async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, config) as hub:
             yield TicketHub(hub, cluster)

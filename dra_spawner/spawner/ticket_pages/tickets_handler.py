@@ -19,7 +19,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.fairness.tickets.ticket_book import TicketRefused
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import ServerContext
-from dra_spawner.spawner.ticket_access import tickets_of
+from dra_spawner.spawner.ticket_access import queue_hub, tickets_of
 from dra_spawner.spawner.ticket_pages.own_tickets import OwnTickets, TooManyChanges, UserForm
 from dra_spawner.spawner.user_pages.start_handler import BeginningHandler, options_with, start_state
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
@@ -115,11 +115,10 @@ class TicketsHandler(BeginningHandler):
         store = tickets_of(server)
         if store is None:
             raise HTTPError(404)
-        hub = f"{server.hub_namespace}/{server.spawner.shapes_config_map}"
         known: dict[str, OwnTickets] = this_hub().shared("own tickets", dict)
         if user.name not in known and len(known) >= _MOST_USERS:
             del known[next(iter(known))]
-        return parts, known.setdefault(user.name, OwnTickets(user.name, hub, store))
+        return parts, known.setdefault(user.name, OwnTickets(user.name, queue_hub(server), store))
 
     async def _choice(self, parts: Any) -> str:
         """The choice of the question, as the user's form knows it."""
