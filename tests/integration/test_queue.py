@@ -8,6 +8,7 @@ from tests.chart.browser_session import BrowserSession
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, image_list, node_with, priority_class, whole
 from tests.integration.handover_hub import IMAGE, Hub
+from tests.integration.ticket_questions import asked
 from tests.polling import eventually
 
 WHOLE = {"profile": "gpu-whole"}
