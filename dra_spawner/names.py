@@ -121,6 +121,8 @@ HUB_PREFIX: Final = "hub.jupyter.org/"
 
 #: On placeholders and their claims, and on users' pods: what the pod needs of a node (`shapes`).
 SHAPE: Final = "hub.jupyter.org/shape"
+#: On a user's pod: its user is over a budget, and others come first while devices are scarce.
+BEHIND: Final = "hub.jupyter.org/over-budget"
 #: On a node, whatever its value: users' servers may go there, for images and every driver's devices are there.
 IMAGES_READY: Final = "hub.jupyter.org/images-ready"
 #: On a node: placeholders prefer it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -34,6 +34,11 @@ class Standing:
     @property
     def is_over(self) -> bool:
         return self.hours >= self.budget.hours
+
+    @property
+    def over_by(self) -> float:
+        """Device-hours above the budget; negative for what is left."""
+        return self.hours - self.budget.hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +98,15 @@ class BudgetCheck:
         self._known: dict[tuple[bool, str, str], UseOverTime] = {}
         self._of_groups = policy.of_groups()
 
-    def standings(self, user: str, moment: float) -> Iterator[Standing]:
-        """The user's own budgets, and those of the user's groups, at a time."""
-        groups = self._memberships.get(user, ())
+    def standings(self, user: str, moment: float, groups: Iterable[str] | None = None) -> Iterator[Standing]:
+        """The user's own budgets, and those of the user's groups, at a time.
+
+        Parameters
+        ----------
+        groups
+            Of the user, where the caller knows them better; None for the known ones.
+        """
+        groups = set(self._memberships.get(user, ()) if groups is None else groups)
         for driver in self._policy.drivers:
             for budget in self._policy.of_user(groups, driver):
                 yield self._standing(user, budget, moment, is_group=False)
@@ -106,6 +117,11 @@ class BudgetCheck:
     def is_over(self, user: str, moment: float) -> bool:
         """Whether one of the budgets is used up."""
         return any(each.is_over for each in self.standings(user, moment))
+
+    def worst(self, user: str, moment: float, groups: Iterable[str] | None = None) -> Standing | None:
+        """The budget that is used up most; None while the user is within all of them."""
+        over = (each for each in self.standings(user, moment, groups) if each.is_over)
+        return max(over, key=lambda each: each.hours / each.budget.hours, default=None)
 
     def all_standings(self, moment: float) -> list[Standing]:
         """Each budget of each user with devices, and of each group, the fullest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -46,7 +47,12 @@ def read_budgets(value: object, path: str = "budgets") -> ReadBudgets:
     )
     problems, left_out = reader.problems, list[str]()
     budgets = _budgets(reader.value("policy") or [], reader.path_of("policy"), problems, left_out)
-    strategy = reader.inner("scope_backup_strategy", reader.value("scope_backup_strategy") or {}, "a mapping")
+    # Later versions of jupyterhub-usage-quotas have another name for the same.
+    backup, fallback = (reader.value(name) for name in ("scope_backup_strategy", "scope_fallback_strategy"))
+    if backup is not None and fallback is not None:
+        reader.refuse("scope_fallback_strategy", "nothing beside scope_backup_strategy, which is the same")
+    name = "scope_fallback_strategy" if backup is None and fallback is not None else "scope_backup_strategy"
+    strategy = reader.inner(name, backup or fallback or {}, "a mapping")
     empty = strategy.value("empty")
     entries = [] if empty is None else empty if isinstance(empty, list) else [empty]
     for_others = _budgets(entries, strategy.path_of("empty"), problems, left_out)
@@ -72,7 +78,8 @@ def _budget(reader: SettingsReader, left_out: list[str]) -> Budget | None:
         left_out.append(f"{reader.path}: {resource} is not recorded in the history, so this budget is left out")
         return None
     driver = ALL_DRIVERS if resource.lower() in (ALL_DRIVERS, "gpu") else resource
-    limit = reader.inner("limit", reader.value("limit"), f"a mapping like {_LIMIT}")
+    given = reader.value("limit")
+    limit = reader.inner("limit", _mapping_of(given), f"a number, or a mapping like {_LIMIT}")
     limit.required("value", "a number above 0")
     hours = limit.number("value", 1.0, 1e-6, _MOST_HOURS)
     limit.checked("unit", _unit, f"one of {', '.join(_UNITS)}")
@@ -86,6 +93,14 @@ def _budget(reader: SettingsReader, left_out: list[str]) -> Budget | None:
         reader.refuse("per", "user, or group beside a scope with groups")
     reader.refuse_other_keys()
     return Budget(hours, timedelta(days=days), groups, driver, per)
+
+
+def _mapping_of(limit: object) -> object:
+    """A limit as a mapping: later versions of jupyterhub-usage-quotas write a number, or a text with one."""
+    if isinstance(limit, str):
+        with suppress(ValueError):
+            return {"value": float(limit)}
+    return {"value": limit} if isinstance(limit, int | float) and not isinstance(limit, bool) else limit
 
 
 def _unit(text: str) -> str:

@@ -23,6 +23,7 @@ from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, 
 from traitlets.config import Application, Configurable, catch_config_error
 
 from dra_spawner import __version__, names
+from dra_spawner.common.owned_tasks import run_again
 from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
@@ -310,6 +311,7 @@ class DRASpawnerService(
             max_staleness_seconds=self.max_staleness_seconds,
             node_pool_labels=tuple(self.node_pool_labels),
             budgets=read_budgets(self.budgets),
+            enforces_budgets=self.enforce_budgets,
             class_limits=self.limits_of_classes(),
             settings_problems=(*self.unknown, *self.unsupported),
         )
@@ -353,6 +355,7 @@ class DRASpawnerService(
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
                 tasks.create_task(follow_release(api, watch, self.kubernetes_feature_gates))
+                tasks.create_task(run_again(context.budget_use.run, "budgets"))
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())

@@ -25,6 +25,7 @@ from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.ahead.weekly_misses import WeeklyMisses
 from dra_spawner.service.call_rates import ClassRates
 from dra_spawner.service.change_feed import ChangeFeed
+from dra_spawner.service.figures.budget_use import BudgetUse
 from dra_spawner.service.figures.chart_parts import ChartParts
 from dra_spawner.service.figures.device_use import DeviceUse
 from dra_spawner.service.figures.idle_devices import IdleDevices
@@ -89,6 +90,7 @@ class ServiceContext:
     examination: SelfExamination | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     budgets: ReadBudgets = field(default_factory=ReadBudgets)
+    enforces_budgets: bool = False
     launch_steps: LaunchSteps = field(default_factory=LaunchSteps)
     class_rates: ClassRates = field(default_factory=ClassRates)
     class_limits: ClassLimitsByPerson = field(default_factory=lambda: ClassLimitsByPerson({}))
@@ -109,6 +111,7 @@ class ServiceContext:
 
     def __post_init__(self) -> None:
         self.use = DeviceUse(self.budgets, self._hub)
+        self.budget_use = BudgetUse(self.budgets, self._database, self._hub, self.now)
         self.registry.register(self.idle_devices)
         self.placement_seconds = Histogram(
             "dra_spawner_placement_answer_seconds",

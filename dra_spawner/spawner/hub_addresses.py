@@ -18,16 +18,19 @@ __all__ = [
     "DEVICES",
     "START",
     "TICKETS",
+    "USE",
     "serve_availability",
     "serve_devices",
     "serve_start",
     "serve_tickets",
+    "serve_use",
 ]
 
 AVAILABILITY: Final = "dra-spawner/availability"
 DEVICES: Final = "dra-spawner/devices"
 START: Final = "dra-spawner/start"
 TICKETS: Final = "dra-spawner/tickets"
+USE: Final = "dra-spawner/use"
 
 
 def serve_availability() -> bool:
@@ -48,6 +51,11 @@ def serve_start() -> bool:
 def serve_tickets() -> bool:
     """Answer the scripts of pages about tickets; returns whether the hub has a web application yet. Idempotent."""
     return serve_in_hub(TICKETS, _tickets_handler)
+
+
+def serve_use() -> bool:
+    """Tell users their own budgets; returns whether the hub has a web application yet. Idempotent."""
+    return serve_in_hub(USE, _use_handler)
 
 
 def _availability_handler() -> type[QuietHandler]:
@@ -72,3 +80,9 @@ def _tickets_handler() -> type[QuietHandler]:
     from dra_spawner.spawner.ticket_pages.tickets_handler import TicketsHandler
 
     return TicketsHandler
+
+
+def _use_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.user_pages.own_use_handler import OwnUseHandler
+
+    return OwnUseHandler

@@ -19,7 +19,7 @@ from traitlets import default, observe
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.home_page import HomePage
-from dra_spawner.spawner.hub_addresses import serve_devices, serve_start, serve_tickets
+from dra_spawner.spawner.hub_addresses import serve_devices, serve_start, serve_tickets, serve_use
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.progress.server_record import ServerRecord
@@ -78,6 +78,7 @@ class DRASpawner(SpawnerSettings):
         extend_templates(getattr(running_hub(), "tornado_settings", {}), self.log)
         serve_devices()
         serve_start()
+        serve_use()
         if self.tickets:
             serve_tickets()
 

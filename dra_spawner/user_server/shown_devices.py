@@ -126,6 +126,8 @@ class ShownDevices:
         Seconds after which the hub stops this server, used or not; None without such a limit.
     ends_soon
         Whether the user must be warned of it.
+    use
+        Sentences about the user's own device-hours.
     """
 
     devices: tuple[ShownDevice, ...] = ()
@@ -136,6 +138,7 @@ class ShownDevices:
     place: str = ""
     ends_in_seconds: int | None = None
     ends_soon: bool = False
+    use: tuple[str, ...] = ()
 
     @property
     def end_text(self) -> str:
@@ -182,6 +185,7 @@ def read_answer(answer: object) -> ShownDevices:
         place=text(answer.get("place")),
         ends_in_seconds=_seconds(answer.get("ends_in_seconds")),
         ends_soon=answer.get("ends_soon") is True,
+        use=tuple(filter(None, map(text, _list(answer.get("use"))))),
     )
 
 

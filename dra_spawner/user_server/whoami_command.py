@@ -44,6 +44,7 @@ def lines(found: ShownDevices, environment: Mapping[str, str]) -> Iterator[str]:
     yield f"{name}{owner}{node}{warm}"
     if found.end_text:
         yield f"  {found.end_text}"
+    yield from (f"  {each}" for each in found.use)
     if not found.known:
         yield "  devices not known"
     elif not found.devices:

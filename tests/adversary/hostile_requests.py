@@ -16,7 +16,8 @@ PARAMETERS: Final = tuple(_WORDS.split())
 
 def hostile_question(shape: str, namespace: str, definition: str) -> dict[str, Any]:
     """A question with all its parts, which are right; each is made hostile in turn."""
-    return {"shape": shape, "pod": "p", "namespace": namespace, "definition": definition, "tickets": ["0" * 16]}
+    user = {"user": "ada", "groups": ["maths"], "tickets": ["0" * 16]}
+    return {"shape": shape, "pod": "p", "namespace": namespace, "definition": definition, **user}
 
 
 _TERM = {"key": "a", "operator": "In", "values": ["b"]}

@@ -255,7 +255,7 @@ async def check_other_sites(callers: Callers) -> None:
             for each in xsrf
         ]
         # Everybody may ask for a class, if the request makes sense.
-        expected = {"api/placements": 401, "api/class-requests": 400}.get(address, 403)
+        expected = {"api/placements": 401, "api/standing": 401, "api/class-requests": 400}.get(address, 403)
         assert expected in [each.status for each in answers], [each.raw for each in answers]
         assert {each.status for each in answers} <= {401, expected}
     await check_actions(callers)

@@ -14,6 +14,7 @@ import aiohttp
 from traitlets import Float
 
 from dra_spawner import names
+from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
@@ -190,9 +191,9 @@ class Replica:
         answer: Json = json.loads(await self.get(path))
         return answer
 
-    async def place(self, shape: Shape, pod: str) -> Json:
+    async def place(self, shape: Shape, pod: str, **user: Any) -> Json:
         """Ask for a placement, which is answered with 200."""
-        status, answer = await self.ask({"shape": shape.id, "pod": pod, "namespace": self.cluster.namespace})
+        status, answer = await self.ask({"shape": shape.id, "pod": pod, "namespace": self.cluster.namespace, **user})
         assert status == 200, answer
         return answer
 
@@ -311,6 +312,8 @@ async def replica(
         WebSettings(prefix, own_token=TOKEN, authenticate_metrics=False),
         DecisionLog(),
         max_staleness_seconds=application.max_staleness_seconds,
+        budgets=read_budgets(application.budgets),
+        enforces_budgets=application.enforce_budgets,
     )
     server = LimitedServer(
         web_application(context, cookie_secret=b"x" * 32, more=(*OPEN, *more)), limits=application.server_limits()

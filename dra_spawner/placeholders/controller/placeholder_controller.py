@@ -350,7 +350,14 @@ class PlaceholderController:
         )
 
     async def place(
-        self, shape: str, namespace: str, pod: str, definition: str = "", tickets: Collection[str] = ()
+        self,
+        shape: str,
+        namespace: str,
+        pod: str,
+        definition: str = "",
+        tickets: Collection[str] = (),
+        *,
+        is_over_budget: bool = False,
     ) -> ReservedPlacement:
         """The placement of a server; see `Reservations.place`.
 
@@ -385,7 +392,7 @@ class PlaceholderController:
         if known is None:
             raise UnknownShape(shape)
         try:
-            reservation = await reservations.place(known, namespace, pod, tickets)
+            reservation = await reservations.place(known, namespace, pod, tickets, is_over_budget=is_over_budget)
         except OnHold as error:
             self._record.refused(shape, namespace, pod, "on-hold", f"no placeholder is reserved at present: {error}")
             raise

@@ -21,7 +21,13 @@ from dra_spawner.service.http.api.calendar_entry_handlers import CalendarEntries
 from dra_spawner.service.http.api.doctor_handlers import DoctorHandler, DoctorPage
 from dra_spawner.service.http.api.event_handler import EventsHandler
 from dra_spawner.service.http.api.forecast_handler import ForecastsHandler
-from dra_spawner.service.http.api.history_report_handlers import MissesHandler, MissReportPage, UseHandler, UsePage
+from dra_spawner.service.http.api.history_report_handlers import (
+    MissesHandler,
+    MissReportPage,
+    StandingHandler,
+    UseHandler,
+    UsePage,
+)
 from dra_spawner.service.http.api.node_summary_handler import NodeSummariesHandler
 from dra_spawner.service.http.api.placement_handler import PlacementsHandler
 from dra_spawner.service.http.api.rehearsal_handler import RehearsalsHandler
@@ -85,6 +91,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),
     ("api/misses", MissesHandler),
+    ("api/standing", StandingHandler),
     ("api/use", UseHandler),
     ("api/doctor", DoctorHandler),
     ("api/today", TodayHandler),

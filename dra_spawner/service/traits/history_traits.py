@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Dict, HasTraits, TraitError, validate
+from traitlets import Bool, Dict, HasTraits, TraitError, validate
 
 from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.settings import HistorySettings
@@ -34,13 +34,20 @@ class HistoryTraits(HasTraits):
 
     budgets = Dict(
         help="""
-        Budgets of device-hours, as the page *Use* judges the last 30 days by them (docs/how-to/budgets.md); nothing is
-        enforced::
+        Budgets of device-hours, as the page *Use* judges the last 30 days by them (docs/how-to/budgets.md)::
 
             c.DRASpawnerService.budgets = {
                 "policy": [{"resource": "devices", "limit": {"value": 40, "unit": "device-hours"}, "window": 7}],
             }
         """
+    ).tag(config=True)
+
+    enforce_budgets = Bool(
+        False,
+        help="""
+        Whether users over one of the `budgets` come after others while devices are scarce: they get no warm placeholder
+        then. They borrow devices as long as any is free, and no running server is ever stopped.
+        """,
     ).tag(config=True)
 
     @validate("budgets")

@@ -18,6 +18,7 @@ from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.my_devices.my_devices_reader import read_own_devices
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+from dra_spawner.spawner.placement.standing import own_budget_sentences
 from dra_spawner.spawner.progress.session_time import SessionTime
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
@@ -75,7 +76,12 @@ class DevicesHandler(QuietHandler, APIHandler):
         if found is None:
             raise HTTPError(503, _NOT_KNOWN)
         session = parts.home.session()
-        self.finish({**found.as_json(), **(session.as_json() if session is not None else {})})
+        spawner = parts.server.spawner
+        use = await own_budget_sentences(
+            spawner.placeholder_service, spawner.user.name, parts.server.user_groups, self.log
+        )
+        end = session.as_json() if session is not None else {}
+        self.finish({**found.as_json(), **end, **({"use": use} if use else {})})
 
     def _parts(self) -> _Parts:
         """The parts of the spawner of the token's server.

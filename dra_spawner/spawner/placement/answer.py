@@ -16,7 +16,7 @@ from dra_spawner.placeholders.availability_state import AvailabilityState
 if TYPE_CHECKING:
     from dra_spawner.dra.preferences import Preferences
 
-__all__ = ["InvalidAnswer", "PlacementAnswer", "read_answer"]
+__all__ = ["InvalidAnswer", "PlacementAnswer", "plain_text", "read_answer"]
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
@@ -44,6 +44,8 @@ class PlacementAnswer:
         A few words for the log, without a full stop.
     sentence
         One sentence or two for the user.
+    is_behind, note
+        Whether others come first, as the user is over a budget, and why; for the user.
     claims
         Warm claims by the entry of the pod's ``resourceClaims`` that will name them.
     until
@@ -68,6 +70,8 @@ class PlacementAnswer:
     sentence: str = ""
     preferences: Mapping[str, Preferences] = field(default_factory=dict)
     before: int = 0
+    is_behind: bool = False
+    note: str = ""
 
     def holds(self, now: datetime) -> bool:
         """Whether the reservation still lasts long enough for a pod that is created now."""
@@ -114,13 +118,15 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     return PlacementAnswer(
         state,
         node,
-        _plain_text(answer.get("reason")).rstrip("."),
+        plain_text(answer.get("reason")).rstrip("."),
         claims,
         until,
         str(after),
-        sentence=_plain_text(answer.get("sentence")),
+        sentence=plain_text(answer.get("sentence")),
         preferences=_preferences(answer.get("preferences") or {}, entries),
         before=_before(answer.get("before", 0), state),
+        is_behind=answer.get("behind") is True,
+        note=plain_text(answer.get("note")),
     )
 
 
@@ -180,7 +186,7 @@ def _is_label(value: object) -> bool:
     return _is_name(value) and len(str(value)) <= _LONGEST_LABEL
 
 
-def _plain_text(value: Any) -> str:
+def plain_text(value: Any) -> str:
     """The text shortened to one printable line; empty for another type."""
     if not isinstance(value, str):
         return ""

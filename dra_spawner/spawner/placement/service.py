@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import Logger
@@ -22,6 +22,10 @@ from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer,
 __all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub"]
 
 _MAX_BYTES: Final = 2**16
+_MOST_GROUPS: Final = 1_000
+_LONGEST_NAME: Final = 255
+_MOST_GROUP_BYTES: Final = 48 * 2**10
+_OF_USER: Final = ("user", "groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,20 @@ def service_of_hub(name: str) -> ServiceAddress | None:
     if service is None or not service.url or not service.api_token:
         return None
     return ServiceAddress(url_path_join(service.url, service.prefix), service.api_token)
+
+
+def told_of_user(user: str, groups: Iterable[str]) -> dict[str, Any]:
+    """What a question tells of a user, for budgets, within the limits of the service."""
+    if len(user) > _LONGEST_NAME:
+        return {}
+    told, size = list[str](), 0
+    for each in groups:
+        size += len(json.dumps(each)) + 2
+        if len(told) == _MOST_GROUPS or size > _MOST_GROUP_BYTES:
+            break
+        if len(each) <= _LONGEST_NAME:
+            told.append(each)
+    return {"user": user, "groups": told}
 
 
 async def ask_for_placement(
@@ -134,6 +152,9 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
         if response.status == 404:
             # Otherwise a wrong address would look like an unknown shape.
             raise _InvalidResponse(f"it answers 404{_message(body)}; its url or prefix in the hub's services is wrong")
+        if response.status == 400 and "user" in question:
+            # An older service, which knows no budgets.
+            return await _post(address, {key: each for key, each in question.items() if key not in _OF_USER})
         if response.status != 200:
             raise _InvalidResponse(f"it answers {response.status}{_message(body)}")
     try:

@@ -18,7 +18,12 @@ from dra_spawner.spawner.clean_up import remove
 from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 from dra_spawner.spawner.placement.pod import OriginalPod, manifest_of, shape_of_pod
-from dra_spawner.spawner.placement.service import ServiceAddress, ask_for_placement, service_of_hub
+from dra_spawner.spawner.placement.service import (
+    ServiceAddress,
+    ask_for_placement,
+    service_of_hub,
+    told_of_user,
+)
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
 
@@ -77,7 +82,12 @@ class ServicePlacement(Step):
             return
         shape, original = found
         pod.metadata.labels = {**(pod.metadata.labels or {}), names.SHAPE: shape.id}
-        question: JsonObject = {"shape": shape.id, "pod": self.spawner.pod_name, "namespace": objects.namespace}
+        question: JsonObject = {
+            "shape": shape.id,
+            "pod": self.spawner.pod_name,
+            "namespace": objects.namespace,
+            **told_of_user(self.spawner.user.name, self.server.user_groups),
+        }
         if tickets := await self._tickets():
             question["tickets"] = tickets
         # Placeholders and their warm claims are in one namespace.
@@ -98,6 +108,8 @@ class ServicePlacement(Step):
             # From the definition the service creates a pending placeholder, for which an autoscaler adds a node.
             definition = {names.DEFINITION: definition_of(shape)}
             pod.metadata.annotations = {**(pod.metadata.annotations or {}), **definition}
+        if answer.is_behind:
+            pod.metadata.labels = {**pod.metadata.labels, names.BEHIND: names.TRUE}
         if answer.state is AvailabilityState.NEVER:
             raise self._never(answer)
         if answer.before and self.spawner.tickets and self.attempt.plan.fallback is None:
@@ -226,6 +238,8 @@ def _without_claims(answer: PlacementAnswer) -> PlacementAnswer:
 
 
 def _sentence(answer: PlacementAnswer) -> str:
+    if answer.is_behind and answer.note:
+        return answer.note
     where = f" on machine {answer.node}" if answer.node else ""
     match answer.state:
         case AvailabilityState.READY | AvailabilityState.AFTER_PLACEHOLDER:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import json
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from aiohttp import web
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.targets.shape_definition import read_definition
+from dra_spawner.spawner.placement.service import told_of_user
 from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.placement import ServicePlacement
@@ -80,11 +82,50 @@ async def test_without_a_hub_or_a_service_that_can_be_asked_the_pod_is_as_ever(n
 
 async def test_the_question_about_a_published_shape(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.user("ada", "maths", "physics")
     _, before, after = await placed(nowhere)
     (question,) = service.questions
     shape = after["metadata"]["labels"][names.SHAPE]
-    assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}, "without the definition"
+    user = {"user": "ada", "groups": ["maths", "physics"]}
+    assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub", **user}, "no definition"
     assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
+
+
+async def test_a_user_over_budget_reads_why_others_come_first(nowhere, service):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    note = "You have used 12 of your 10 device-hours in the last 7 days. No device is free at the moment."
+    for answer, is_behind in (
+        ({"state": "waits", "behind": True, "note": note}, True),
+        ({"state": "after-preemption", "node": "node-a", "behind": True, "note": f"{note}\n\x00"}, True),
+        ({"state": "waits", "behind": "yes", "note": note}, False),
+        ({"state": "waits", "sentence": "All are in use.", "note": 5}, False),
+    ):
+        service.always(answer)
+        spawner, _, after = await placed(nowhere)
+        assert (after["metadata"]["labels"].get(names.BEHIND) == "true") is is_behind
+        assert (parts_of(spawner).page.progress.messages.line() == note) is is_behind
+
+
+async def test_an_older_service_that_knows_no_users_is_asked_without(nowhere, service):
+    async def answer(question):
+        if "user" in question:
+            return web.json_response({"detail": "user: found; allowed: shape, pod, namespace"}, status=400)
+        return {"state": "free", "node": "node-a"}
+
+    service.answer = answer
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    _, _, after = await placed(nowhere)
+    assert "node-a" in str(after["spec"]["affinity"])
+
+
+async def test_a_user_in_very_many_groups_still_gets_a_placement(nowhere, service):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    groups = [f"{number}-{'€' * 200}" for number in range(1_100)]
+    told = told_of_user("ada", [*groups, "x" * 300])
+    assert 0 < len(told["groups"]) <= 1_000
+    assert len(json.dumps(told)) < 2**16
+    assert told_of_user("ada", map(str, range(1_000)))["groups"] == [*map(str, range(1_000))]
+    assert told_of_user("a" * 256, ()) == {}
 
 
 async def test_a_service_gets_the_definition_of_an_unknown_shape(nowhere, service):

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.reconciler import Reconciler
+from dra_spawner.placeholders.planner.answers.borrowing import find_borrowers_placement
 from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement, held_placement
 from dra_spawner.placeholders.planner.answers.reservation import decide_reservation
 from dra_spawner.placeholders.planner.cluster.view import View
@@ -75,15 +76,25 @@ class Reservations:
     """
 
     reconciler: Reconciler
-    _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
+    _answers: dict[tuple[str, str, bool], tuple[_Ground, Placement]] = field(default_factory=dict)
 
-    async def place(self, shape: Shape, namespace: str, pod: str, tickets: Collection[str] = ()) -> ReservedPlacement:
+    async def place(
+        self,
+        shape: Shape,
+        namespace: str,
+        pod: str,
+        tickets: Collection[str] = (),
+        *,
+        is_over_budget: bool = False,
+    ) -> ReservedPlacement:
         """The placement of a server; a warm placeholder is reserved for it.
 
         Parameters
         ----------
         tickets
             Ids of the open tickets of the server's user.
+        is_over_budget
+            Whether its user comes after others while its devices are scarce.
 
         Raises
         ------
@@ -96,7 +107,7 @@ class Reservations:
         """
         for _ in range(_TRIES):
             self.reconciler.executor.may_act()
-            placement, view = self._find(shape, namespace, tickets)
+            placement, view = self._find(shape, namespace, tickets, is_over_budget)
             lasting = self.reconciler.policy().grace.reservation
             action = decide_reservation(view, placement, ObjectKey(namespace, pod), lasting) if view else None
             if action is None:
@@ -110,7 +121,9 @@ class Reservations:
             Placement(AvailabilityState.FREE, "the warm placeholders have just been reserved for other servers")
         )
 
-    def _find(self, shape: Shape, namespace: str, tickets: Collection[str]) -> tuple[Placement, View | None]:
+    def _find(
+        self, shape: Shape, namespace: str, tickets: Collection[str], is_over_budget: bool
+    ) -> tuple[Placement, View | None]:
         """A placement and its view; without the view if the placement is cached.
 
         A placement that reserves nothing holds for all equal requests until something changes.
@@ -121,7 +134,8 @@ class Reservations:
         ground = (reconciler.changes, policy, reserved, asyncio.get_running_loop().time())
         if policy.tickets is not None and (found := self._by_ticket(policy, shape, namespace, tickets)) is not None:
             return found
-        answer = self._answers.get((shape.id, namespace))
+        key = shape.id, namespace, is_over_budget
+        answer = self._answers.get(key)
         if answer is not None and reconciler.is_running and _is_same(answer[0], ground):
             return answer[1], None
         view = reconciler.view()
@@ -129,15 +143,16 @@ class Reservations:
             raise OnHold(reason)
         drivers = reconciler.latest.planner_state.drivers if reconciler.latest is not None else {}
         try:
-            placement = find_placement(view, policy, shape, namespace, drivers)
+            find = find_borrowers_placement if is_over_budget else find_placement
+            placement = find(view, policy, shape, namespace, drivers)
         except SearchStopped as stopped:
             raise OnHold(f"it is not known where a server of shape {shape.id} fits: {stopped}") from None
         if placement.placeholder is not None:
-            self._answers.pop((shape.id, namespace), None)
+            self._answers.pop(key, None)
         else:
             if len(self._answers) >= MAX_ANSWERS:
                 self._answers.clear()
-            self._answers[shape.id, namespace] = ground, placement
+            self._answers[key] = ground, placement
         return placement, view
 
     def _by_ticket(

@@ -68,6 +68,8 @@ class Placement:
         Why it may not get the devices that the scheduler would give it on a present node; empty if there is none.
     preferences
         The devices that it should get on the node, if devices are packed.
+    is_behind
+        Whether others come first, as its user is over a budget and its devices are scarce.
     """
 
     state: AvailabilityState
@@ -82,6 +84,7 @@ class Placement:
     preferences: DevicePreferences = NO_PREFERENCES
     before: int = 0
     has_ticket: bool = False
+    is_behind: bool = False
 
     @property
     def sentence(self) -> str:
@@ -107,6 +110,8 @@ def find_placement(
     namespace: str,
     drivers_of_kind: Mapping[str, frozenset[str]] = MappingProxyType({}),
     kinds_first: Collection[str] = (),
+    *,
+    leaves_warm: bool = False,
 ) -> Placement:
     """The placement of a server of a shape. Users fill the busiest node, so that others become empty.
 
@@ -116,6 +121,8 @@ def find_placement(
         Drivers by kind of node (`PlannerState.drivers`).
     kinds_first
         Kinds of nodes that are tried first if a new node is needed.
+    leaves_warm
+        Whether warm placeholders of devices are left to others.
 
     Raises
     ------
@@ -123,7 +130,11 @@ def find_placement(
         When finding out takes too long.
     """
     busyness = NodesBusyness(view)
-    if shape.wants_devices and (warm := _warm(view, policy, shape, namespace, busyness)) is not None:
+    if (
+        shape.wants_devices
+        and not leaves_warm
+        and (warm := _warm(view, policy, shape, namespace, busyness)) is not None
+    ):
         return warm
     pod, templates = simulated_user(shape, namespace)
     with view.snapshot.trial():

@@ -62,7 +62,9 @@ def decide_preemptions(round_: Round) -> list[Action]:
     backoff = PreemptionBackoff(view, round_.policy.grace, round_.state.pending_records)
     with view.snapshot.trial():
         preemptions = _Preemptions(view, round_.policy, round_.busyness, backoff)
-        for pod in round_.searches.in_turn(view.pending_users):
+        # Who is over a budget comes last, as far as that is decided here.
+        in_order = sorted(view.pending_users, key=lambda pod: names.BEHIND in pod.labels)
+        for pod in round_.searches.in_turn(in_order):
             with round_.searches.charged_to(pod):
                 preemptions.try_to_look_at(pod)
     round_.pending = tuple(preemptions.pending)

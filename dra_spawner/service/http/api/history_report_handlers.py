@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Any, Final
 
+from tornado.web import HTTPError
+
 from dra_spawner.fairness.report_notes import effect_text
+from dra_spawner.fairness.standing_text import standing_sentences
 from dra_spawner.fairness.use_json import use_json
 from dra_spawner.scale_ahead.reports.fragments import miss_table
 from dra_spawner.scale_ahead.reports.history_misses import MissReport
@@ -16,13 +19,19 @@ from dra_spawner.service.figures.device_use import DeviceUseReport
 from dra_spawner.service.http.requests.authentication import ApiHandler, PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 from dra_spawner.service.http.requests.history_reports import found_report
-from dra_spawner.service.http.schemas.demand_schemas import MISSES, USE
+from dra_spawner.service.http.requests.json_body import json_object
+from dra_spawner.service.http.requests.users_named import USER_KEYS, user_and_groups
+from dra_spawner.service.http.schemas.demand_schemas import MISSES, STANDING, STANDING_QUESTION, USE
 
 __all__ = ["MissReportPage", "MissesHandler", "UseHandler", "UsePage"]
 
 
 #: Rows of each table of the page; the API has all.
 _MOST_ROWS: Final = 50
+
+
+_ENFORCED: Final = "They are enforced: who is over one gets no warm placeholder while devices are scarce."
+_NOT_ENFORCED: Final = "Nothing is enforced."
 
 
 class MissReportPage(PageHandler):
@@ -89,13 +98,46 @@ class UseHandler(ApiHandler):
         self.write_json({**use_json(found.used), "notes": list(found.notes)})
 
 
+class StandingHandler(ApiHandler):
+    """``POST api/standing`` with ``{"user", "groups"}``: one user's budgets, for the hub.
+
+    The hub shows each user only the own ones.
+    """
+
+    @endpoint(
+        "The budgets of one user, with sentences for the user.",
+        Access.ADMIN,
+        body=STANDING_QUESTION,
+        answer=STANDING,
+        hub=True,
+        cookie=False,
+    )
+    async def post(self) -> None:
+        question = json_object(bytes(self.body), USER_KEYS)
+        user, groups = user_and_groups(question)
+        if not user:
+            raise HTTPError(400, "user: nothing found; allowed: a name of a user.")
+        use = self.context.budget_use
+        found = use.standings(user, groups)
+        self.write_json(
+            {
+                "hasBudgets": use.is_on,
+                "isKnown": use.is_known,
+                "isEnforced": self.context.enforces_budgets,
+                "isOver": any(each.is_over for each in found),
+                "sentences": list(standing_sentences(found)),
+            }
+        )
+
+
 class UsePage(PageHandler):
     """``GET use``: the same as a page."""
 
     @endpoint("Page: who used the devices in the last 30 days.", Access.ADMIN, media_type=HTML, is_page=True)
     async def get(self) -> None:
         found = await found_report(self.context, self.context.use)
-        await self.render("use_page.html", found=found.used, notes=found.notes, **_tables(found))
+        enforced = _ENFORCED if self.context.enforces_budgets else _NOT_ENFORCED
+        await self.render("use_page.html", found=found.used, notes=found.notes, enforced=enforced, **_tables(found))
 
 
 def _tables(found: DeviceUseReport) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from tornado.web import HTTPError
 
 from dra_spawner.dra.preferences import preferences_json
+from dra_spawner.fairness.standing_text import behind_sentence
 from dra_spawner.kube.client.api_errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.availability_state import AvailabilityState
@@ -18,18 +19,19 @@ from dra_spawner.placeholders.planner.targets.shape_definition import MAX_BYTES,
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler, placement_json
 from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.requests.json_body import json_object
+from dra_spawner.service.http.requests.users_named import USER_KEYS, user_and_groups
 from dra_spawner.service.http.schemas.placeholder_schemas import PLACEMENT, PLACEMENT_QUESTION
 
 __all__ = ["KEYS", "MAX_BODY_BYTES", "PlacementsHandler", "reservation_json"]
 
 log = logging.getLogger(__name__)
 
-#: Limit of a body: quoting a definition in JSON doubles or triples some of its characters.
-MAX_BODY_BYTES = 4 * MAX_BYTES
+#: Limit of a body: quoting a definition in JSON doubles or triples some of its characters, and there are groups.
+MAX_BODY_BYTES = 6 * MAX_BYTES
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
-KEYS = ("shape", "pod", "namespace", "definition", "tickets")
+KEYS = ("shape", "pod", "namespace", "definition", "tickets", *USER_KEYS)
 #: Limits of the ids of a user's tickets.
 _MOST_TICKETS = 100
 _TICKET = re.compile(r"[0-9a-f]{16}")
@@ -37,6 +39,8 @@ _TICKET = re.compile(r"[0-9a-f]{16}")
 
 class PlacementsHandler(PlaceholderHandler):
     """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: the placement of a server.
+
+    With ``user`` and ``groups``, names in JupyterHub, budgets count where they are enforced.
 
     A shape that is not published needs its ``definition`` (`planner.shape_definition`); without it the answer is 404.
 
@@ -54,6 +58,9 @@ class PlacementsHandler(PlaceholderHandler):
     )
     async def post(self) -> None:
         question = _question(bytes(self.body))
+        user, groups = user_and_groups(question)
+        is_judged = self.context.enforces_budgets and bool(user)
+        standing = self.context.budget_use.over(user, groups) if is_judged else None
         try:
             reservation = await self.controller.place(
                 question["shape"],
@@ -61,6 +68,7 @@ class PlacementsHandler(PlaceholderHandler):
                 question["pod"],
                 question.get("definition", ""),
                 question.get("tickets", ()),
+                is_over_budget=standing is not None,
             )
         except UnknownShape:
             self.write_problem(404, "The hub does not publish this shape.", kind="unknown")
@@ -76,7 +84,8 @@ class PlacementsHandler(PlaceholderHandler):
             raise HTTPError(
                 503, "No placeholder can be reserved: a request to the Kubernetes API has failed."
             ) from None
-        self.write_json(reservation_json(reservation))
+        note = behind_sentence(standing) if standing is not None and reservation.placement.is_behind else ""
+        self.write_json({**reservation_json(reservation), "note": note})
 
     def on_finish(self) -> None:
         """Note how long a user has waited for the answer."""
@@ -119,4 +128,5 @@ def reservation_json(reservation: ReservedPlacement) -> dict[str, Any]:
             entry: preferences_json(of_claim) for entry, of_claim in placement.preferences.of_claims.items()
         },
         "before": placement.before,
+        "behind": placement.is_behind,
     }

@@ -31,6 +31,8 @@ __all__ = [
     "REHEARSAL_QUESTION",
     "SIMULATION",
     "SIMULATION_QUESTION",
+    "STANDING",
+    "STANDING_QUESTION",
     "TIMELINE",
     "USE",
 ]
@@ -303,6 +305,18 @@ TIMELINE: Final = record(
 _HOURS_OF: Final = mapping(number(212.5), "ada")
 _EFFECT: Final = {"launchesOverBudget": integer(3), "launchesBehindOthers": integer(1)}
 
+STANDING_QUESTION: Final = record(
+    {"user": text("ada", maxLength=255), "groups": items(text("maths", maxLength=255))}, optional=("groups",)
+)
+STANDING: Final = record(
+    {
+        "hasBudgets": flag(),
+        "isKnown": flag(),
+        "isEnforced": flag(False),
+        "isOver": flag(False),
+        "sentences": items(text("You have used 12 of your 40 device-hours in the last 7 days.")),
+    }
+)
 USE: Final = record(
     {
         "begin": moment(),

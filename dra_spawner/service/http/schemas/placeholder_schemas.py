@@ -133,8 +133,10 @@ PLACEMENT_QUESTION: Final = record(
         "namespace": text("hub", maxLength=253),
         "definition": text("{}"),
         "tickets": items(text("0123456789abcdef", pattern="^[0-9a-f]{16}$")),
+        "user": text("ada", maxLength=255),
+        "groups": items(text("maths", maxLength=255)),
     },
-    optional=("definition", "tickets"),
+    optional=("definition", "tickets", "user", "groups"),
 )
 _DEVICE_MARK: Final = record(
     {
@@ -153,6 +155,8 @@ PLACEMENT: Final = record(
         "until": nullable(moment()),
         "preferences": mapping(mapping(items(items(_DEVICE_MARK)), "gpu"), "gpu"),
         "before": integer(0),
+        "behind": flag(False),
+        "note": text(""),
     }
 )
 RESUME_QUESTION: Final = record({"profile": text("gpu-slice", minLength=1, maxLength=1000)})

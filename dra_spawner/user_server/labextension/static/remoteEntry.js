@@ -110,6 +110,7 @@
     if (answer.known && !devices.length) {
       parts.push(element("p", "Your server has no devices."));
     }
+    parts.push(...(answer.use || []).map((each) => element("p", each)));
     if (answer.at && (devices.length || answer.known)) {
       parts.push(element("p", `As of ${answer.at.toLocaleTimeString()}.`, "dra-note"));
     }

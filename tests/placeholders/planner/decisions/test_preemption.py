@@ -25,6 +25,20 @@ def test_a_placeholder_that_holds_the_device_is_preempted() -> None:
     assert [each.pod for each in world.ended(Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
 
 
+def test_who_is_over_a_budget_comes_last() -> None:
+    world = hub((GPU, 1, 1), nodes="a", gpus=1)
+    world.user("borrower", {"gpu": gpu_claim()}, labels={names.BEHIND: names.TRUE})
+    world.settle()
+    assert world.node_of("borrower") == "a", "nobody else waits, so the device is borrowed"
+    world.leave("borrower")
+    world.settle()
+    for name, labels in (("borrower-2", {names.BEHIND: names.TRUE}), ("ada", {})):
+        world.user(name, {"gpu": gpu_claim()}, labels=labels)
+    world.decide()
+    ended = world.ended(Cause.PREEMPTED)[-1]
+    assert ended.pod == ObjectKey(NAMESPACE, "ada"), "although the other waits longer"
+
+
 @pytest.mark.promise("No placeholder is preempted where that would not help.")
 def test_no_placeholder_is_preempted_if_that_would_not_help() -> None:
     world = hub((GPU, 1, 5), nodes="a", gpus=1)
