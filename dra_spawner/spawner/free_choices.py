@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jupyterhub.utils import maybe_future
-from markupsafe import Markup
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.owned_tasks import all_of
@@ -22,7 +21,16 @@ from dra_spawner.placeholders.planner.targets.choice_names import choice_name
 from dra_spawner.profiles.choices import ListedChoice, pick_choice
 from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.availability.client import AvailabilityClient
-from dra_spawner.spawner.availability.form_choices import FormChoices, form_choices
+from dra_spawner.spawner.availability.form_choices import (
+    FormChoices,
+    choice_text,
+    choices_of,
+    chosen_profile,
+    form_choices,
+    name_of_options,
+    picks_of,
+    slug_of,
+)
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import ServerContext
@@ -121,12 +129,9 @@ async def other_choices(server: ServerContext, specs: Mapping[str, JsonObject]) 
         profiles = await maybe_future(profiles(spawner))
     profiles = [each for each in spawner._get_initialized_profile_list(profiles) or () if isinstance(each, Mapping)]
     form = form_choices(profiles)
-    chosen = _chosen(profiles, server.chosen_profile)
-    options = spawner.user_options if isinstance(spawner.user_options, Mapping) else {}
-    picks = _picks(chosen, options) if chosen is not None else {}
-    own = ""
-    if chosen is not None and not any(options.get(f"{name}--unlisted-choice") for name in _choices_of(chosen)):
-        own = form.known_name(choice_name(_slug(chosen), picks)) or ""
+    chosen = chosen_profile(profiles, server.chosen_profile)
+    picks = picks_of(chosen, spawner.user_options) if chosen is not None else {}
+    own = name_of_options(chosen, spawner.user_options, form) or ""
     if is_of_user or not own:
         return OtherChoices(own, await _compiled(server, profiles, form, chosen, picks, own, specs))
     # A class that waits waits for the same.
@@ -213,12 +218,12 @@ async def _compiled(
     wanted = _wanted(profiles, chosen, picks)
     for (profile, other_picks), _ in zip(wanted, range(_MAX_COMPILED), strict=False):
         await asyncio.sleep(0)  # the hub serves others meanwhile
-        name = form.known_name(choice_name(_slug(profile), other_picks)) or ""
+        name = form.known_name(choice_name(slug_of(profile), other_picks)) or ""
         listed = _listed(profiles, settings, profile, other_picks)
         if name in ("", own) or listed is None or listed.choice is None:
             continue
         found, is_alike = listed.choice.plan.specs, own_choice is not None and _has_the_same_needs(listed, own_choice)
-        choice = FreeChoice(_choice_text(profile, other_picks), {"profile": _slug(profile), **other_picks}, name)
+        choice = FreeChoice(choice_text(profile, other_picks), {"profile": slug_of(profile), **other_picks}, name)
         candidate, size = _Candidate(choice, found, is_alike), claims_size(found)
         if own_size and size and is_smaller(size, own_size):
             smaller.append((candidate, size))
@@ -233,27 +238,12 @@ def _wanted(
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, str]]]:
     """Each choice of an option of the user's profile, and each other profile with its default choices."""
     if chosen is not None:
-        for name, choices in _choices_of(chosen).items():
+        for name, choices in choices_of(chosen).items():
             for key in choices:
                 yield chosen, {**own_picks, name: key}
     for profile in profiles:
         if profile is not chosen:
             yield profile, {}
-
-
-def _chosen(profiles: list[Mapping[str, Any]], slug: str) -> Mapping[str, Any] | None:
-    if slug:
-        return next((each for each in profiles if each.get("slug") == slug), None)
-    return next((each for each in profiles if each.get("default")), None)
-
-
-def _choices_of(profile: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    options = profile.get("profile_options") or {}
-    return {name: choices for name, option in options.items() if isinstance(choices := option.get("choices"), Mapping)}
-
-
-def _picks(profile: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
-    return {name: options[name] for name, choices in _choices_of(profile).items() if options.get(name) in choices}
 
 
 def _listed(
@@ -262,7 +252,7 @@ def _listed(
     if profile is None:
         return None
     try:
-        return pick_choice(profiles, settings, _slug(profile), picks)
+        return pick_choice(profiles, settings, slug_of(profile), picks)
     except LookupError:
         return None
 
@@ -276,18 +266,3 @@ def _needs(listed: ListedChoice) -> dict[str, Any] | None:
     if listed.choice is None:
         return None
     return {name: value for name, value in listed.choice.settings.items() if name not in _MAY_DIFFER}
-
-
-def _choice_text(profile: Mapping[str, Any], picks: Mapping[str, str]) -> str:
-    choices = _choices_of(profile)
-    named = [choices[option][choice].get("display_name") or choice for option, choice in picks.items()]
-    return ", ".join(_text(each) for each in (profile.get("display_name") or _slug(profile), *named))
-
-
-def _text(name: object) -> str:
-    """The text of a name, which KubeSpawner's form takes for HTML."""
-    return Markup(str(name)).striptags()  # noqa: S704 (the result is text, and escaped where it is shown)
-
-
-def _slug(profile: Mapping[str, Any]) -> str:
-    return str(profile.get("slug"))

@@ -7,9 +7,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from markupsafe import Markup
+
 from dra_spawner.placeholders.planner.targets.choice_names import choice_name, options_of, profile_of
 
-__all__ = ["FormChoices", "FormOption", "form_choices"]
+__all__ = [
+    "FormChoices",
+    "FormOption",
+    "choice_text",
+    "choices_of",
+    "chosen_profile",
+    "form_choices",
+    "name_of_options",
+    "picks_of",
+    "slug_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +106,55 @@ def _option(name: str, choices: Mapping[str, Any]) -> FormOption:
 @lru_cache(maxsize=64)
 def _shared(profiles: tuple[tuple[str, tuple[FormOption, ...]], ...]) -> FormChoices:
     return FormChoices(profiles)
+
+
+def slug_of(profile: Mapping[str, Any]) -> str:
+    """The slug of a profile that KubeSpawner has initialized."""
+    return str(profile.get("slug"))
+
+
+def choices_of(profile: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The choices of each option of a profile; options without choices are left out."""
+    options = profile.get("profile_options") or {}
+    return {name: choices for name, option in options.items() if isinstance(choices := option.get("choices"), Mapping)}
+
+
+def chosen_profile(profiles: Iterable[Mapping[str, Any]], slug: str) -> Mapping[str, Any] | None:
+    """The profile of a slug; the default one without a slug; None if there is none."""
+    return next((each for each in profiles if (slug_of(each) == slug if slug else each.get("default"))), None)
+
+
+def picks_of(profile: Mapping[str, Any], options: object) -> dict[str, str]:
+    """The choices of a profile that user options pick, by option; other options are left out."""
+    given = options if isinstance(options, Mapping) else {}
+    return {name: pick for name, choices in choices_of(profile).items() if _is_key(pick := given.get(name), choices)}
+
+
+def name_of_options(profile: Mapping[str, Any] | None, options: object, form: FormChoices) -> str | None:
+    """Name of the choice that user options make of a profile; None with free text, or if the form lacks it."""
+    given = options if isinstance(options, Mapping) else {}
+    if profile is None or any(given.get(f"{name}--unlisted-choice") for name in choices_of(profile)):
+        return None
+    return form.known_name(choice_name(slug_of(profile), picks_of(profile, given)))
+
+
+def _is_key(value: object, choices: Mapping[str, Any]) -> bool:
+    return isinstance(value, str) and value in choices
+
+
+def choice_text(profile: Mapping[str, Any], picks: Mapping[str, str]) -> str:
+    """The name of a choice for users, as plain text, such as ``GPU slice, 15 GiB``.
+
+    Parameters
+    ----------
+    picks
+        Choice by option; options that the profile lacks raise KeyError.
+    """
+    choices = choices_of(profile)
+    named = [choices[option][choice].get("display_name") or choice for option, choice in picks.items()]
+    return ", ".join(_text(each) for each in (profile.get("display_name") or slug_of(profile), *named))
+
+
+def _text(name: object) -> str:
+    """The text of a name, which KubeSpawner's form takes for HTML."""
+    return Markup(str(name)).striptags()  # noqa: S704 (the result is text, and escaped where it is shown)

@@ -17,7 +17,7 @@ from dra_spawner.placeholders.planner.targets.choice_names import options_of, pr
 from dra_spawner.spawner.availability.availability_handler import ServerHandler
 from dra_spawner.spawner.availability.form_choices import FormChoices
 
-__all__ = ["StartHandler", "options_with"]
+__all__ = ["BeginningHandler", "StartHandler", "options_with", "start_state"]
 
 #: Seconds for which the answer waits for the end of a start, and of the stop after it.
 _END_SECONDS: Final = 20.0
@@ -39,35 +39,10 @@ class _Page(Protocol):
         """What the page says beside the sentence."""
 
 
-class StartHandler(ServerHandler):
-    """Answers the script of the page of a start."""
+class BeginningHandler(ServerHandler):
+    """Base of handlers that begin a start of a user's server."""
 
-    async def get(self) -> None:
-        """Write state, sentence, usual wait and offers as JSON."""
-        parts = self.server_parts()
-        spawner, page = parts.server.spawner, _page(parts)
-        more = await page.while_waiting(parts.form)
-        self.set_header("Cache-Control", "no-store")
-        self.finish({"state": _state(spawner), "line": page.line(), **more})
-
-    async def post(self) -> None:
-        """End the start, and begin one of another choice. What comes of it, the page learns by a reload."""
-        parts = self.server_parts()
-        spawner, form = parts.server.spawner, _form(parts)
-        user = spawner.user
-        if not self.get_scope_filter("servers")(user.orm_user, "user"):
-            raise HTTPError(403)
-        choices = await form.choices_of_form()
-        name = choices.known_name(self.get_body_argument("name", ""))
-        if name is None:
-            raise HTTPError(400, "The form has no such choice.")
-        if _state(spawner) == "waiting":
-            options = options_with(spawner.user_options, name, choices)
-            if await self._end_start(user, spawner):
-                await self._begin(user, spawner, options)
-        self.finish({})
-
-    async def _end_start(self, user: Any, spawner: Any) -> bool:
+    async def end_start(self, user: Any, spawner: Any) -> bool:
         """End a pending start and remove what it left, as JupyterHub's API does; return whether nothing is left.
 
         A server that has become ready meanwhile stays: the page leads to it.
@@ -91,13 +66,43 @@ class StartHandler(ServerHandler):
             raise HTTPError(503, "The start does not end. Please try again.")
         return True
 
-    async def _begin(self, user: Any, spawner: Any, options: Mapping[str, Any]) -> None:
+    async def begin_start(self, user: Any, spawner: Any, options: Mapping[str, Any]) -> None:
+        """Begin a start; a refusal that comes at once is raised."""
         # Only an explicit start may follow one that has failed, and this is one.
         spawner._spawn_future = None
         begun = asyncio.ensure_future(self.spawn_single_user(user, spawner.name, options=dict(options)))
         done, _ = await asyncio.wait({begun}, timeout=_BEGIN_SECONDS)
         if done and (error := begun.exception()) is not None:
             raise error
+
+
+class StartHandler(BeginningHandler):
+    """Answers the script of the page of a start."""
+
+    async def get(self) -> None:
+        """Write state, sentence, usual wait and offers as JSON."""
+        parts = self.server_parts()
+        spawner, page = parts.server.spawner, _page(parts)
+        more = await page.while_waiting(parts.form)
+        self.set_header("Cache-Control", "no-store")
+        self.finish({"state": start_state(spawner), "line": page.line(), **more})
+
+    async def post(self) -> None:
+        """End the start, and begin one of another choice. What comes of it, the page learns by a reload."""
+        parts = self.server_parts()
+        spawner, form = parts.server.spawner, _form(parts)
+        user = spawner.user
+        if not self.get_scope_filter("servers")(user.orm_user, "user"):
+            raise HTTPError(403)
+        choices = await form.choices_of_form()
+        name = choices.known_name(self.get_body_argument("name", ""))
+        if name is None:
+            raise HTTPError(400, "The form has no such choice.")
+        if start_state(spawner) == "waiting":
+            options = options_with(spawner.user_options, name, choices)
+            if await self.end_start(user, spawner):
+                await self.begin_start(user, spawner, options)
+        self.finish({})
 
 
 def options_with(options: object, name: str, choices: FormChoices) -> dict[str, Any]:
@@ -116,7 +121,7 @@ def options_with(options: object, name: str, choices: FormChoices) -> dict[str, 
     return {**others, "profile": profile_of(name), **options_of(name)}
 
 
-def _state(spawner: Any) -> str:
+def start_state(spawner: Any) -> str:
     """What the page of a start waits for: ``waiting``, or a reload that shows something else."""
     if spawner.ready:
         return "ready"
