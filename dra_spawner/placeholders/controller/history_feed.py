@@ -16,7 +16,7 @@ from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Re
 from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.kube.pod_ends import DISRUPTION, end_sentence, unannounced_end
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.records.decision_text import REFUSAL
+from dra_spawner.placeholders.controller.records.decision_text import PREFERENCE, REFUSAL
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer, LaunchOutcome
 from dra_spawner.placeholders.controller.records.node_lead_times import LeadPhase, ReachedPhase
 from dra_spawner.placeholders.planner.actions import LabelPod, ReservePlaceholder
@@ -38,7 +38,7 @@ _AT_ONCE: Final = timedelta(seconds=5)
 _LONGEST_ASKED: Final = timedelta(minutes=30)
 _LONGEST_REASON: Final = 500
 #: Decisions about a user's pod that may not exist yet.
-_ABOUT_SERVERS: Final = frozenset({ReservePlaceholder.kind, LabelPod.kind, REFUSAL})
+_ABOUT_SERVERS: Final = frozenset({ReservePlaceholder.kind, LabelPod.kind, REFUSAL, PREFERENCE})
 #: Details of decisions that name a user's pod.
 _SERVER_DETAILS: Final = ("beside", "for")
 _WORD: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")

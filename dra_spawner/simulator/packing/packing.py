@@ -27,7 +27,7 @@ from dra_spawner.simulator.devices.device_state import DeviceState
 from dra_spawner.simulator.packing.device_costs import PARTS, Cost, NodeDevices, Option
 from dra_spawner.simulator.packing.device_marks import mark_of
 
-__all__ = ["DeviceChoice", "NodeCost", "PackedNode", "Packing"]
+__all__ = ["ClassSelectors", "DeviceChoice", "NodeCost", "PackedNode", "Packing"]
 
 #: Requests of a pod: with alternatives, the scheduler's search grows with the number of combinations.
 _MAX_REQUESTS: Final = 4
@@ -114,7 +114,7 @@ class NodeCost:
             For CPU and memory: what the pod requests, and what the node has left before.
         """
         # A unit that is opened where nothing else is left is open for this pod alone.
-        strands = any(
+        strands = bool(self.taken) and any(
             (left - requested) * self.taken < requested * (self.free - self.taken) for requested, left in resources
         )
         return self.opened, strands, self.spare, self.lost, self.left
@@ -128,6 +128,32 @@ class PackedNode:
     choices: tuple[DeviceChoice, ...]
 
 
+class ClassSelectors:
+    """Which classes have selectors that fail on some device. Holds until slices or classes change.
+
+    Parameters
+    ----------
+    selectors
+        Verdicts of selectors; they hold longer.
+    """
+
+    def __init__(self, devices: DeviceState, selectors: SelectorCache) -> None:
+        self._devices = devices
+        self._may_fail: dict[str, bool] = {}
+        self.selectors = selectors
+
+    def may_fail(self, item: DeviceClass) -> bool:
+        known = self._may_fail.get(item.name)
+        if known is None:
+            asked = self.selectors.filter(tuple(each or "" for each in item.selectors) or (_HARMLESS,))
+            known = self._may_fail[item.name] = any(
+                isinstance(asked.verdict(device.description), SelectorFailure)
+                for part in self._devices.slices.values()
+                for device in part.devices
+            )
+        return known
+
+
 class Packing:
     """Chooses devices for the claims of one pod.
 
@@ -137,10 +163,17 @@ class Packing:
         Must not change in classes and rules; what is in use may change.
     claims
         Claims without allocation, in the pod's order.
+    class_selectors
+        Of the same devices; None for new ones.
     """
 
-    def __init__(self, devices: DeviceState, claims: Sequence[ResourceClaim]) -> None:
+    def __init__(
+        self, devices: DeviceState, claims: Sequence[ResourceClaim], class_selectors: ClassSelectors | None = None
+    ) -> None:
         self._devices = devices
+        self._class_selectors = class_selectors or ClassSelectors(
+            devices, SelectorCache(list_attributes=devices.rules.selectors_see_lists)
+        )
         self._rules = devices.rules
         self._claims = tuple(claims)
         self._costs: Cache[Hashable, NodeCost | None] = Cache(_MAX_COSTS)
@@ -151,14 +184,14 @@ class Packing:
     def _prepare(self) -> str:
         if problem := _problem(self._claims, self._rules):
             return problem
-        selectors = SelectorCache(list_attributes=self._rules.selectors_see_lists)
+        known = self._class_selectors
         try:
-            self._prepared = prepare_claims(self._claims, self._devices.classes, self._rules, selectors)
+            self._prepared = prepare_claims(self._claims, self._devices.classes, self._rules, known.selectors)
         except AllocationError as error:
             return str(error)
         classes = {each.device_class.name: each.device_class for each in self._alternatives()}
         for name, item in classes.items():
-            if _may_fail(item, self._devices, selectors):
+            if known.may_fail(item):
                 return f"a selector of class {name} fails on some devices"
         return ""
 
@@ -218,15 +251,6 @@ def _problem(claims: Iterable[ResourceClaim], rules: SchedulerRules) -> str:
     if any(each.allocation_mode != "ExactCount" for request in requests for each in request.alternatives):
         return "a request wants all devices"
     return ""
-
-
-def _may_fail(item: DeviceClass, devices: DeviceState, selectors: SelectorCache) -> bool:
-    asked = selectors.filter(tuple(each or "" for each in item.selectors) or (_HARMLESS,))
-    return any(
-        isinstance(asked.verdict(device.description), SelectorFailure)
-        for part in devices.slices.values()
-        for device in part.devices
-    )
 
 
 def _choose(

@@ -188,6 +188,50 @@ async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere,
     assert "schedulingGates" not in after["spec"]
 
 
+UUID = {"driver": "gpu.example.com", "attributes": {"gpu.example.com/uuid": "GPU-1"}}
+PREFERRED = {"state": "free", "node": "node-a", "preferences": {"gpu": {"gpu": [[UUID]]}}}
+
+
+def claims_of(spawner):
+    """The requests of the claims that the pod's templates make."""
+    templates = parts_of(spawner).start.attempt.objects.templates
+    return {entry: each["spec"]["spec"]["devices"]["requests"] for entry, each in templates.items()}
+
+
+async def test_claims_prefer_the_devices_of_the_answer(nowhere, service):
+    service.always(PREFERRED)
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    spawner, before, after = await placed(nowhere)
+    (request,) = claims_of(spawner)["gpu"]
+    assert [each["name"] for each in request["firstAvailable"]] == ["preferred", "any"]
+    assert all(each["capacity"] == {"requests": {"memory": "10Gi"}} for each in request["firstAvailable"])
+    assert after["spec"]["resourceClaims"] == before["spec"]["resourceClaims"]
+
+
+@all_of_them(
+    "answer, config",
+    {
+        "no preference": ({"state": "free", "node": "node-a"}, {}),
+        "a pod in a queue": (PREFERRED, {"extra_labels": {names.KUEUE_QUEUE: "lab"}}),
+        "a pod with a gate": (PREFERRED, {"extra_pod_config": {"schedulingGates": [{"name": "a.b/c"}]}}),
+        "another request": ({**PREFERRED, "preferences": {"gpu": {"nic": [[UUID]]}}}, {}),
+        "another claim": ({**PREFERRED, "preferences": {"nic": {"gpu": [[UUID]]}}}, {}),
+        "no device": ({**PREFERRED, "preferences": {"gpu": {"gpu": [[]]}}}, {}),
+        "a list of its own": (PREFERRED, {"device_claims": {"gpu": {"requests": {"gpu": {"first_available": {"a": {"device_class": "gpu.example.com"}}}}}}}),
+    },
+)  # fmt: skip
+async def test_claims_stay_as_they_are(nowhere, service, answer, config):
+    service.always(answer)
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.spawner_config.extra_labels = {}
+    nowhere.spawner_config.extra_pod_config = {}
+    for name, value in config.items():
+        nowhere.spawner_config[name] = value
+    spawner, _, _ = await placed(nowhere)
+    (request,) = claims_of(spawner)["gpu"]
+    assert [each["name"] for each in request.get("firstAvailable", ())] in ([], ["a"])
+
+
 async def test_gates_of_a_profile_stay(nowhere, service):
     service.always({"state": "free", "node": "node-a"})
     nowhere.spawner_config.extra_pod_config = {"schedulingGates": [{"name": "example.com/quota"}]}

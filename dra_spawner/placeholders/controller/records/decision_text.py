@@ -19,11 +19,12 @@ from dra_spawner.placeholders.planner.actions import (
     ReservePlaceholder,
 )
 
-__all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "decision_of"]
+__all__ = ["KINDS_OF_DECISIONS", "PREFERENCE", "REFUSAL", "decision_of"]
 
 REFUSAL = "refuse-reservation"
+PREFERENCE = "prefer-devices"
 
-KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), REFUSAL)
+KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), REFUSAL, PREFERENCE)
 """Values of `Decision.kind`."""
 
 
@@ -39,7 +40,7 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
     details: dict[str, str] = {}
     match action:
         case CreatePlaceholder():
-            shape = action.shape
+            node, shape = action.node, action.shape
             if action.for_pending_pod is not None:
                 details["beside"] = str(action.for_pending_pod)
         case DeletePlaceholder():

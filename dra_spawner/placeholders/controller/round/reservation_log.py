@@ -1,4 +1,4 @@
-"""Refused reservations among the decisions: why servers got no warm placeholder."""
+"""Answers to servers among the decisions: why they got no warm placeholder, and which devices they prefer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.controller.records.decision_text import REFUSAL
+from dra_spawner.placeholders.controller.records.decision_text import PREFERENCE, REFUSAL
 from dra_spawner.placeholders.controller.round.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.targets.shapes import Shape
@@ -27,7 +27,7 @@ _Same = tuple[str, str, str]
 
 @dataclass
 class ReservationLog:
-    """Logs why servers get no warm placeholder, except where capacity is free.
+    """Logs why servers get no warm placeholder, except where capacity is free, and the devices that they prefer.
 
     Attributes
     ----------
@@ -44,6 +44,10 @@ class ReservationLog:
     def answered(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
         placement = reservation.placement
         match placement.state:
+            case AvailabilityState.FREE if reason := placement.preferences.reason:
+                code, node, subject = placement.state, placement.node, f"Pod {namespace}/{pod}"
+                decision = Decision(self.now(), PREFERENCE, subject, reason, code, node, outcome="done")
+                self._note_once((shape.id, namespace, f"{node} {reason}"), decision)
             case AvailabilityState.READY | AvailabilityState.AFTER_PLACEHOLDER | AvailabilityState.FREE:
                 pass  # the reconciler has logged a reservation
             case _:

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from dra_spawner import names
+from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.model.objects import PoolId, ResourceSlice
+from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.placeholders.planner.cluster.device_memo import DeviceMemo
 from dra_spawner.placeholders.planner.cluster.node_memo import NodeMemo
 from dra_spawner.simulator.failed_fits import FailedFits
@@ -146,6 +148,8 @@ class ClusterIndex:
         Names of slices with a tainted device.
     of_devices
         Results that follow from all slices and device classes.
+    selectors
+        Verdicts of selectors of device classes, by the scheduler's rules.
     """
 
     def __init__(self) -> None:
@@ -184,6 +188,7 @@ class ClusterIndex:
         self.busyness: NodeMemo[Any] = NodeMemo()
         self.doubts: NodeMemo[DeviceDoubts] = NodeMemo()
         self.of_devices = DeviceMemo()
+        self.selectors: dict[SchedulerRules, SelectorCache] = {}
 
     def refresh(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
         """Update everything from a snapshot; `namespaces` as in `View`."""

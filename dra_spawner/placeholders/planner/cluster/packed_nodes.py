@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.errors import AllocationError
 from dra_spawner.dra.model.claims import ResourceClaim
 from dra_spawner.dra.model.decoding import ObjectError
@@ -19,12 +20,14 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.devices.caching import Cache
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.model.resources import CPU, MEMORY
-from dra_spawner.simulator.packing.packing import Packing
+from dra_spawner.simulator.packing.packing import ClassSelectors, Packing
 
 __all__ = ["NO_PREFERENCES", "DevicePreferences", "PackedNodes", "packed_nodes"]
 
 #: Shapes whose costs are remembered, as users can define shapes.
 _MAX_SHAPES: Final = 200
+#: Verdicts of selectors, about a hundred bytes each.
+_MAX_VERDICTS: Final = 500_000
 #: Sorts a node on which nothing is chosen after the others.
 _UNKNOWN: Final = (2**63, True, 0, 0, 0)
 
@@ -94,19 +97,30 @@ def _packing(view: View, shape: Shape) -> Packing | None:
     memo.classes_are(snapshot.classes)
     known: Cache[str, Packing | None] = memo.of(("packing", snapshot.rules), _new_cache)
     if shape.id not in known:
-        known.keep(shape.id, _new_packing(view, shape))
+        classes = memo.of(("class selectors", snapshot.rules), lambda: _class_selectors(view))
+        known.keep(shape.id, _new_packing(view, shape, classes))
     return known[shape.id]
+
+
+def _class_selectors(view: View) -> ClassSelectors:
+    """With the verdicts of selectors from before: most devices are the same."""
+    devices, rules, known = view.snapshot.state.devices, view.snapshot.rules, view.index.selectors
+    selectors = known.get(rules)
+    if selectors is None or selectors.kept > _MAX_VERDICTS:
+        known.clear()
+        selectors = known[rules] = SelectorCache(list_attributes=rules.selectors_see_lists)
+    return ClassSelectors(devices, selectors)
 
 
 def _new_cache() -> Cache[str, Packing | None]:
     return Cache(_MAX_SHAPES)
 
 
-def _new_packing(view: View, shape: Shape) -> Packing | None:
+def _new_packing(view: View, shape: Shape, classes: ClassSelectors) -> Packing | None:
     try:
         claims = [
             ResourceClaim.from_json({"metadata": {"name": entry}, "spec": spec}) for entry, spec in shape.claims.items()
         ]
     except ObjectError:
         return None
-    return Packing(view.snapshot.state.devices, claims)
+    return Packing(view.snapshot.state.devices, claims, classes)

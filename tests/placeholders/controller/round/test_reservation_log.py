@@ -9,6 +9,7 @@ from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.round.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.answers.placement import Placement
+from dra_spawner.placeholders.planner.cluster.packed_nodes import DevicePreferences
 from tests.placeholders.planner.objects import GPU
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -39,6 +40,17 @@ def test_the_reason_for_no_warm_placeholder_is_logged() -> None:
     assert {line.code for line in written.lines} == set(AvailabilityState) - quiet
     assert {(line.kind, line.subject) for line in written.lines} == {("refuse-reservation", "Pod hub/ada")}
     assert {line.reason for line in written.lines} == {"no placeholder is warm for it: another node must come"}
+
+
+def test_preferred_devices_are_logged_with_their_reason() -> None:
+    written = Written()
+    preferences = DevicePreferences({"gpu": {}}, "gpu-1 is in use already")
+    placement = Placement(AvailabilityState.FREE, "free on node n1", "n1", preferences=preferences)
+    for _ in range(3):
+        written.record.answered(GPU, "hub", "ada", ReservedPlacement(placement))
+    (line,) = written.lines
+    assert (line.kind, line.subject, line.reason) == ("prefer-devices", "Pod hub/ada", "gpu-1 is in use already")
+    assert (line.node, line.profile) == ("n1", "gpu")
 
 
 def test_many_alike_are_one_line_and_a_number() -> None:
