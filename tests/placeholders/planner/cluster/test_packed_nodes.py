@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from dra_spawner.dra.preferences import with_preferences
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.cluster.packed_nodes import NO_PREFERENCES
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
-from tests.placeholders.planner.objects import GPU, SHARE, Json, gpu_claim, gpu_slice, preferring, share_claim
-from tests.placeholders.planner.world import World, hub
-
-DRIVER = "gpu.example.com"
-
-
-def world_with_identifiers(**policy: Any) -> World:
-    """Two nodes with two shared devices each."""
-    world = hub((SHARE, 0, 10), (GPU, 0, 10), nodes="ab", gpus=2, memory="80Gi", policy=policy)
-    for node in "ab":
-        published = gpu_slice(node, 2, "80Gi")
-        for device in published["spec"]["devices"]:
-            device["attributes"] = {"uuid": {"string": f"GPU-{node}-{device['name']}"}}
-        world.cluster.apply(published)
-    return world
-
-
-def start(world: World, name: str, spec: Json) -> None:
-    """A server starts as a hub starts it: with what the service answered."""
-    shape = GPU if spec == gpu_claim() else SHARE
-    placement = world.placement(shape)
-    preferences = placement.preferences.of_claims.get("gpu", {})
-    world.user(name, {"gpu": with_preferences(spec, preferences)}, affinity=preferring(placement.node))
-    world.settle()
-
-
-def devices(world: World) -> list[tuple[str, str]]:
-    return sorted(
-        (each.id.pool, each.id.device)
-        for claim in world.snapshot.claims.values()
-        for each in claim.claim.status.devices or ()
-    )
+from tests.placeholders.planner.objects import GPU, SHARE, gpu_claim, share_claim
+from tests.placeholders.planner.packed_world import devices, start, world_with_identifiers
+from tests.placeholders.planner.world import hub
 
 
 def test_a_share_goes_to_the_fullest_device_on_any_node_and_a_whole_device_to_the_smallest_rest() -> None:
@@ -56,7 +25,7 @@ def test_a_share_goes_to_the_fullest_device_on_any_node_and_a_whole_device_to_th
     assert placement.node == begun
     assert placement.reason == (f"free on node {begun}: gpu-1 is in use already, with the least room left over")
     (group,) = placement.preferences.of_claims["gpu"]["gpu"]
-    assert [each.attributes for each in group] == [((DRIVER, "uuid", f"GPU-{begun}-gpu-1"),)]
+    assert [each.attributes for each in group] == [(("gpu.example.com", "uuid", f"GPU-{begun}-gpu-1"),)]
     start(world, "second", share_claim("10Gi"))
     assert devices(world) == [(begun, "gpu-1"), (begun, "gpu-1")]
     # The node with a device in use gives its last whole one.
