@@ -52,8 +52,8 @@ def test_foreign_devices_change_no_answer(slices: list[Json]) -> None:
         world.settle()
         found = [world.placement(shape) for shape in (SHARE, GPU)]
         answers.append([each.state for each in found])
-        for each in found:
-            for groups in each.preferences.of_claims.get("gpu", {}).values():
+        for placement in found:
+            for groups in placement.preferences.of_claims.get("gpu", {}).values():
                 for group in groups:
                     compile_selector(devices_selector(group), list_attributes=False)
                     assert len(devices_selector(group)) < 10_240

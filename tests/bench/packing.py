@@ -18,6 +18,7 @@ import gzip
 import random
 import sys
 import time
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -102,6 +103,7 @@ def main() -> int:
     print(f"{source}: {len(shares):,} shares on {sum(each.gpus for each in nodes):,} GPUs of {len(nodes):,} nodes")
     print(f"  sum of the shares           {-(-sum(each.part for each in shares) // WHOLE):6,}")
     print(f"  fewest that is possible     {least(shares):6,} or more")
+    print(f"  best fit, without nodes     {best_fit(shares):6,}")
     for name, packs in (("as the scheduler gives", False), ("packed", True)):
         cluster = Cluster(nodes, packs)
         refused = sum(not cluster.start(each) for each in shares)
@@ -154,9 +156,18 @@ def generated(seed: int) -> tuple[list[Task], list[GpuNode]]:
 def least(shares: Sequence[Task]) -> int:
     """Devices that no packing can be below."""
     large = [each.part for each in shares if 2 * each.part > WHOLE]
-    room = WHOLE - min(large, default=WHOLE)
-    middle = sum(1 for each in shares if room < each.part and 3 * each.part > WHOLE and 2 * each.part <= WHOLE)
+    free_part = WHOLE - min(large, default=WHOLE)
+    middle = sum(1 for each in shares if free_part < each.part and 3 * each.part > WHOLE and 2 * each.part <= WHOLE)
     return max(-(-sum(each.part for each in shares) // WHOLE), len(large) + -(-middle // 2))
+
+
+def best_fit(shares: Iterable[Task]) -> int:
+    """Devices, if each share goes to the fullest one with capacity, on whatever node that is."""
+    free: list[int] = []  # free capacity of devices in use, ascending
+    for each in shares:
+        at = bisect_left(free, each.part)
+        insort(free, (free.pop(at) if at < len(free) else WHOLE) - each.part)
+    return len(free)
 
 
 def nearly_full(cluster: Cluster, tasks: Sequence[Task], level: float, steps: int, seed: int) -> Counter[str]:

@@ -91,6 +91,7 @@ def test_any_value_of_an_attribute_selects_its_device_alone(value: Any) -> None:
     spec = with_preferences(spec_of(request()), {"r": (group,)})
     claim = ResourceClaim.from_json({"metadata": {"name": "c"}, "spec": spec})
     found = make_allocator([make_slice(devices=[*devices, device_json("none")])]).allocate(N1, [claim])
+    assert isinstance(found, tuple)
     assert devices_of(found) == [["b"]]
     assert found[0].results[0].request == "r/preferred"
 

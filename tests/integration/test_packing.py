@@ -56,9 +56,9 @@ async def is_seen(hub: WarmPlaceholders) -> None:
 
 
 @pytest.mark.promise(
-    "Where devices are packed, a server gets the fullest device with room, and starts wherever it did."
+    "Where devices are packed, a server gets the fullest device with capacity, and starts wherever it did."
 )
-async def test_servers_get_the_fullest_device_with_room_and_all_of_them_start(hub):
+async def test_servers_get_the_fullest_device_with_capacity_and_all_of_them_start(hub):
     first = [f"first-{number}" for number in range(6)]
     await start(hub, *first)
     places = {user: await device_of(hub, user) for user in first}

@@ -227,8 +227,8 @@ class PlaceholderTraits(TicketTraits, HasTraits):
         False,
         help="""
         Whether the node and the devices of a server are chosen so that whole devices and large partitions stay free:
-        shares go to the fullest device with room, MIG slices to GPUs that are cut up already. Claims then ask for these
-        devices first (`firstAvailable`), and for any other after them. New placeholders are packed, too.
+        shares go to the fullest device with capacity, MIG slices to GPUs that are cut up already. Claims then ask for
+        these devices first (`firstAvailable`), and for any other after them. New placeholders are packed, too.
         """,
     ).tag(config=True)
 

@@ -1,4 +1,4 @@
-"""What is lost when a device is given away: an untouched device, larger partitions, or room that fits nothing more.
+"""What is lost when a device is given away: an untouched device, larger partitions, or capacity that fits nothing more.
 
 A *unit* is what can stay whole: a device, or all partitions that draw on one counter set. A unit is untouched while
 nothing of it is in use.
@@ -38,7 +38,7 @@ class Cost(NamedTuple):
     lost
         Partitions that cannot be given any more, each by the square of its size, in millionths.
     left
-        What is left of a shared device for later shares, in millionths: the fullest one with room is best.
+        What is left of a shared device for later shares, in millionths: the fullest one with capacity is best.
     """
 
     opened: int = 0
@@ -126,8 +126,8 @@ class NodeDevices:
             if is_whole:
                 untouched |= units
             for unit in units:
-                room = _room(unit, pool, before) if device.consumes_counters else left + part
-                free[unit] = max(free.get(unit, 0), room)
+                free_part = _free_part(unit, pool, before) if device.consumes_counters else left + part
+                free[unit] = max(free.get(unit, 0), free_part)
             found.append(Option(Cost(int(is_whole), lost, left), place, candidate, part))
         return Options(tuple(found), len(untouched), sum(free.values()))
 
@@ -188,7 +188,7 @@ def _size(device: Device, pool: Pool) -> float:
     return max(parts, default=0.0)
 
 
-def _room(unit: Hashable, pool: Pool, left: dict[CounterName, int]) -> int:
+def _free_part(unit: Hashable, pool: Pool, left: dict[CounterName, int]) -> int:
     """What is left of a counter set, in millionths."""
     counter_set = unit[2] if isinstance(unit, tuple) else ""
     parts = (

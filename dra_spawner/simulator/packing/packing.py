@@ -67,10 +67,10 @@ class DeviceChoice:
         if self.is_whole:
             return f"{names} {are} taken whole"
         if self.cost.opened:
-            return f"{names} {are} begun, as nothing in use has room"
+            return f"{names} {are} begun, as nothing in use has capacity"
         if self.cost.lost:
             return f"{names} {are} on hardware in use, where it leaves the most for larger partitions"
-        return f"{names} {are} in use already, with the least room left over"
+        return f"{names} {are} in use already, with the least capacity left over"
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,11 +113,10 @@ def specs(draw: st.DrawFn) -> Any:
             wanted.pop("count", None)
         if _rarely(draw, 5):
             wanted["selectors"] = [{"cel": {"expression": f"{OWN}.index >= 0"}}]
-        name = f"r{number}"
-        if not _rarely(draw, 5):
-            requests.append({"name": name, "exactly": wanted})
-        else:
-            requests.append({"name": name, "firstAvailable": [{"name": "a", **wanted}, {"name": "b", **wanted}]})
+        entry: dict[str, Any] = {"name": f"r{number}", "exactly": wanted}
+        if _rarely(draw, 5):
+            entry = {"name": f"r{number}", "firstAvailable": [{"name": "a", **wanted}, {"name": "b", **wanted}]}
+        requests.append(entry)
     spec: dict[str, Any] = {"devices": {"requests": requests}}
     if _rarely(draw, 19):
         spec["devices"]["constraints"] = [{"matchAttribute": "gpu.example.com/kind"}]

@@ -112,7 +112,7 @@ def profile(kind: str) -> Any:
 @all_of_them(
     "slices, held, wanted, expected",
     {
-        "a share goes to the fullest device with room": (
+        "a share goes to the fullest device with capacity": (
             [slice_json("s", gpus("a", "b", "c", **SHARED))],
             [share("b", 1, memory="40Gi"), share("c", 2, memory="60Gi")],
             request(capacity={"memory": "20Gi"}),
@@ -149,6 +149,7 @@ def test_large_devices_stay_free(slices: Any, held: Any, wanted: Any, expected: 
     specs, choices = preferring(state, [{"devices": {"requests": [wanted]}}])
     assert [device.device for each in choices for device in each.devices] == expected
     found = state.allocate("n1", claims_of(specs))
+    assert isinstance(found, tuple)
     # No attribute tells partitions of one profile on one GPU apart: the first of them is given.
     assert found[0].results[0].id.device[:4] == expected[0][:4]
 

@@ -13,7 +13,7 @@ from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.errors import AllocationError
 from dra_spawner.dra.model.claims import ResourceClaim
 from dra_spawner.dra.model.decoding import ObjectError
-from dra_spawner.dra.preferences import Preferences
+from dra_spawner.dra.preferences import Group, Preferences
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape
@@ -75,7 +75,7 @@ class PackedNodes:
         """The devices that the pod should get on a node."""
         found = self._packing.on_node(name)
         chosen = [each for each in found.choices if each.groups] if found is not None else []
-        of_claims: dict[str, dict[str, tuple[object, ...]]] = {}
+        of_claims: dict[str, dict[str, tuple[Group, ...]]] = {}
         for each in chosen:
             of_claims.setdefault(self._entries[each.claim], {})[each.request] = each.groups
         return DevicePreferences(of_claims, " and ".join(each.reason for each in chosen)) if chosen else NO_PREFERENCES
@@ -83,13 +83,18 @@ class PackedNodes:
 
 def packed_nodes(view: View, policy: Policy, shape: Shape, pod: Pod) -> PackedNodes | None:
     """What nodes lose by a pod of a shape; None if the policy does not pack devices, or not those of this shape."""
-    if not policy.packs_devices or not shape.claims:
+    if not policy.packs_devices or not shape.claims or not _is_kube_scheduler(shape.node_fields.get("schedulerName")):
         return None
     packing = _packing(view, shape)
     try:
         return PackedNodes(view, shape, pod, packing) if packing is not None and not packing.problem else None
     except AllocationError:
         return None
+
+
+def _is_kube_scheduler(name: object) -> bool:
+    """Whether a scheduler is kube-scheduler, also zero-to-jupyterhub's: others may not know lists of alternatives."""
+    return name in (None, "", "default-scheduler", "user-scheduler") or str(name).endswith("-user-scheduler")
 
 
 def _packing(view: View, shape: Shape) -> Packing | None:

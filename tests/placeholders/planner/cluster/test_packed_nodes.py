@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.cluster.packed_nodes import NO_PREFERENCES
+from dra_spawner.placeholders.planner.cluster.packed_nodes import NO_PREFERENCES, packed_nodes
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
-from tests.placeholders.planner.objects import GPU, SHARE, gpu_claim, share_claim
+from tests.placeholders.planner.objects import GPU, SHARE, gpu_claim, share_claim, user_shape
 from tests.placeholders.planner.packed_world import devices, start, world_with_identifiers
 from tests.placeholders.planner.world import hub
 
@@ -23,7 +24,7 @@ def test_a_share_goes_to_the_fullest_device_on_any_node_and_a_whole_device_to_th
     world.settle()
     placement = world.placement(SHARE)
     assert placement.node == begun
-    assert placement.reason == (f"free on node {begun}: gpu-1 is in use already, with the least room left over")
+    assert placement.reason == (f"free on node {begun}: gpu-1 is in use already, with the least capacity left over")
     (group,) = placement.preferences.of_claims["gpu"]["gpu"]
     assert [each.attributes for each in group] == [(("gpu.example.com", "uuid", f"GPU-{begun}-gpu-1"),)]
     start(world, "second", share_claim("10Gi"))
@@ -56,7 +57,17 @@ def test_placeholders_are_packed_one_after_the_other() -> None:
     assert [each.node for each in created] == [begun] * 4
     assert (
         created[0].reason
-        == f"target 4, present 0; on node {begun} gpu-1 is in use already, with the least room left over"
+        == f"target 4, present 0; on node {begun} gpu-1 is in use already, with the least capacity left over"
     )
     world.settle()
     assert devices(world) == [(begun, "gpu-1")] * 5
+
+
+def test_only_servers_of_kube_scheduler_are_packed() -> None:
+    found = {}
+    for name in ("", "default-scheduler", "hub-user-scheduler", "volcano"):
+        world = world_with_identifiers(packs_devices=True)
+        shape = user_shape({"gpu": share_claim("10Gi")}, schedulerName=name)
+        pod, _ = simulated_user(shape, "hub")
+        found[name] = packed_nodes(world.view(), world.policy, shape, pod) is not None
+    assert found == {"": True, "default-scheduler": True, "hub-user-scheduler": True, "volcano": False}
