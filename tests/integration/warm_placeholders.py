@@ -98,7 +98,8 @@ class WarmPlaceholders(Faulty):
             grace = Grace(orphan=timedelta(seconds=3), reservation=timedelta(seconds=reservation_seconds))
             world.policy = replace(world.policy, grace=grace)
             self.service.answer = self._answer
-            await world.until(lambda: len(world.warm(shape)) == number)
+            # Without placeholders there is nothing else to wait for, and the hub may ask before anything is known.
+            await world.until(lambda: world.watch.synced and len(world.warm(shape)) == number)
             yield world
 
     async def _answer(self, question: dict[str, Any]) -> Any:
