@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -115,6 +116,9 @@ class DeviceCapacity:
     policy: CapacityPolicy | None = None
 
 
+#: Thousands of devices share their capacities and most of their attributes.
+_MAX_SHARED: Final = 2_000
+_NO_CAPACITY: Final[Mapping[str, DeviceCapacity]] = MappingProxyType({})
 _ALWAYS_CONVERTIBLE: Final = (AttributeKind.STRING, AttributeKind.INT, AttributeKind.BOOL)
 
 
@@ -142,7 +146,7 @@ class DeviceDescription:
         # The kind of an attribute tells 1, true and "1" apart; a policy's quantities are told apart by format, too,
         # because a default is printed as it was written.
         attributes = [_item(name, *self.attributes[name]) for name in sorted(self.attributes)]
-        capacity = tuple((name, sys.intern(repr(self.capacity[name]))) for name in sorted(self.capacity))
+        capacity = _kept_once(tuple((name, sys.intern(repr(self.capacity[name]))) for name in sorted(self.capacity)))
         key = (self.driver, self.allow_multiple_allocations, tuple(attributes), capacity)
         odd = tuple(item for item in attributes if item[1] not in _ALWAYS_CONVERTIBLE)
         object.__setattr__(self, "key", key)
@@ -283,13 +287,13 @@ def _decode_counters(reader: Reader) -> list[tuple[str, int]]:
 def _decode_device(reader: Reader, pool_id: PoolId) -> Device:
     check_sizes(reader, attributes=48, capacity=32, taints=16, consumesCounters=32)
     check_sizes(reader, bindingConditions=4, bindingFailureConditions=4)
-    capacity = {name: _decode_capacity(item) for name, item in reader.entries("capacity")}
+    capacity = _shared_capacities(reader)
     description = DeviceDescription(
         driver=pool_id.driver,
         attributes=MappingProxyType(
             {sys.intern(name): _decode_attribute(item) for name, item in reader.entries("attributes")}
         ),
-        capacity=MappingProxyType(capacity),
+        capacity=capacity,
         allow_multiple_allocations=bool(reader.boolean("allowMultipleAllocations")),
     )
     consumptions = reader.children("consumesCounters")
@@ -325,6 +329,27 @@ def _decode_taint(reader: Reader) -> Taint:
     return Taint(reader.text("key"), reader.text("value"), reader.text("effect"))
 
 
+def _shared_capacities(reader: Reader) -> Mapping[str, DeviceCapacity]:
+    """Capacities of a device, in an object that devices with equal ones share."""
+    raw = reader.raw("capacity")
+    try:
+        return _capacities(marshal.dumps(raw, 2)) if raw else _NO_CAPACITY
+    except ValueError:
+        # Decoded again, as the error names the place of the device.
+        return _decode_capacities(reader)
+
+
+@lru_cache(_MAX_SHARED)
+def _capacities(raw: bytes) -> Mapping[str, DeviceCapacity]:
+    # Marshal's version without references is equal for equal values, and tells 1, 1.0 and true apart.
+    capacity = marshal.loads(raw)  # noqa: S302 - the only caller made these bytes
+    return _decode_capacities(Reader.root({"capacity": capacity}, "device"))
+
+
+def _decode_capacities(reader: Reader) -> Mapping[str, DeviceCapacity]:
+    return MappingProxyType({name: _decode_capacity(item) for name, item in reader.entries("capacity")})
+
+
 def _decode_capacity(reader: Reader) -> DeviceCapacity:
     policy = reader.child("requestPolicy")
     if policy is None:
@@ -354,13 +379,14 @@ def _decode_attribute(reader: Reader) -> Attribute:
     return _attribute(*_kind_and_value(reader))
 
 
-#: Thousands of devices share most of their attributes.
-_MAX_SHARED: Final = 2_000
-
-
 @lru_cache(_MAX_SHARED)
 def _attribute(kind: AttributeKind, value: AttributeValue) -> Attribute:
     return Attribute(kind, value)
+
+
+@lru_cache(_MAX_SHARED)
+def _kept_once(capacity_key: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return capacity_key
 
 
 @lru_cache(_MAX_SHARED)

@@ -153,6 +153,14 @@ def test_devices_that_look_the_same_have_equal_descriptions() -> None:
     same = make_device("b", attributes={"y": "z", "x": 1}, capacity={"m": "1Gi"}).description
     assert first == same
     assert hash(first) == hash(same)
+    assert first.capacity is same.capacity, "a cluster has thousands of them"
+
+
+def test_capacities_are_shared_by_what_was_written() -> None:
+    written = [make_device(capacity={"m": value}).description.capacity["m"].value.format for value in (1024, "1Ki")]
+    assert len(set(written)) == 2, "the amount is the same"
+    with pytest.raises(ObjectError, match=r"devices\[0\]\.capacity\[m\]"):
+        make_device(capacity={"m": True})
 
 
 @pytest.mark.parametrize(
