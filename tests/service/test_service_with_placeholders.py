@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from dra_spawner import names
 from dra_spawner.service.http.api.placeholder_handlers import placeholders_json, profiles_json
 from dra_spawner.simulator.model.claims import ObjectKey
+from tests.cluster.example_objects import pod, share_template
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape
-from tests.service.replica import publish_shapes, replica, set_up
+from tests.service.replica import Replica, publish_shapes, replica, set_up
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -94,6 +96,35 @@ async def test_no_placeholder_is_reserved_while_decisions_are_on_hold(
         ]
         monkeypatch.undo()
         assert (await service.place(GPU, "ada"))["state"] == "ready"
+
+
+async def test_a_service_that_packs_devices_names_one_and_says_why(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    devices = [{**shareable(f"gpu-{place}"), "attributes": {"uuid": {"string": f"GPU-{place}"}}} for place in range(3)]
+    await set_up(cluster, SHAPES, *node("node-a", *devices))
+    template = share_template("half", "20Gi")
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    uuid = 'device.attributes["gpu.example.com"].uuid == "GPU-1"'
+    request["exactly"] |= {"deviceClassName": "gpu-share.example.com", "selectors": [{"cel": {"expression": uuid}}]}
+    await cluster.publish(template, pod("half", ["true"], template="half"))
+    await cluster.wait_running("half")
+
+    def is_ready(service: Replica) -> bool:
+        return names.IMAGES_READY in service.controller.watch.snapshot.nodes["node-a"].node.labels
+
+    for packs in (False, True):
+        async with replica(cluster, placeholders={"plain": {"min": 0, "max": 1}}, pack_devices=packs) as service:
+            await service.until(lambda: service.controller.latest is not None, "it leads")
+            await service.until(lambda: len(service.controller.watch.snapshot.claims) == 1, "it sees the claim")
+            await service.until(lambda: PART.id in service.controller.policy.shapes, "it knows the shape")
+            await service.until(partial(is_ready, service), "the node is ready")
+            answer = await service.place(PART, "ada")
+            decisions = (await service.get_json("decisions?kind=prefer-devices"))["items"]
+        mark = {"driver": "gpu.example.com", "attributes": {"gpu.example.com/uuid": "GPU-1"}}
+        assert answer["preferences"] == ({"gpu": {"gpu": [[mark]]}} if packs else {})
+        why = "gpu-1 is in use already, with the least capacity left over"
+        assert answer["reason"] == f"free on node node-a{f': {why}' if packs else ''}"
+        assert [(each["reason"], each["node"]) for each in decisions] == ([(why, "node-a")] if packs else [])
 
 
 def metric_value(service: Any, name: str, **wanted: str) -> float | None:

@@ -228,7 +228,8 @@ class PlaceholderTraits(TicketTraits, HasTraits):
         help="""
         Whether the node and the devices of a server are chosen so that whole devices and large partitions stay free:
         shares go to the fullest device with capacity, MIG slices to GPUs that are cut up already. Claims then ask for
-        these devices first (`firstAvailable`), and for any other after them. New placeholders are packed, too.
+        these devices first (`firstAvailable`), and for any other after them. New placeholders are packed, too. It needs
+        `placeholders` for some choice, at least with `min` 0, as the service answers no start without.
         """,
     ).tag(config=True)
 

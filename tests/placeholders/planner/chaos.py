@@ -53,11 +53,12 @@ LIMITS = (
 )
 
 
-def world() -> World:
+def world(*, packs_devices: bool = False) -> World:
     policy = Policy(
         shapes={shape.id: shape for shape, _ in PUBLISHED[0]},
         replicas={shape.id: replicas for shape, replicas in PUBLISHED[0]},
         budget=BUDGET,
+        packs_devices=packs_devices,
         renewal=RENEWAL,
         grace=Grace(new_node=timedelta(minutes=2), freed_node=timedelta(minutes=2)),
         newest=timedelta(minutes=10),
@@ -68,9 +69,9 @@ def world() -> World:
 class Chaos:
     """Does one random step after the other."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, packs_devices: bool = False) -> None:
         self.random = random.Random(seed)
-        self.world = world()
+        self.world = world(packs_devices=packs_devices)
         self.number = 0
         self.begun = self.world.now
         self.restarts = 0
