@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, sqrt
 from typing import Any, Final
 
 __all__ = ["SteadyNumber"]
@@ -24,8 +24,10 @@ _GENEROSITY: Final = 5.0
 #: Part of all launches that is few in some hours, and hours before and after that count as the same.
 _FEW: Final = 0.001
 _NEAR_HOURS: Final = 2
-#: Part by which it must be better before it replaces following demand.
-_HYSTERESIS: Final = 0.05
+#: Part by which following demand must be cheaper before it replaces the number in use.
+_HYSTERESIS: Final = 0.1
+#: Standard deviations by which the misses of the number in use may exceed the allowed ones.
+_CHANCE: Final = 1.0
 #: Times the allowed misses at which following demand fails, so that its idle placeholders are no merit.
 _TOO_MANY: Final = 3.0
 #: Part, and number, by which launches exceed it when something has changed.
@@ -117,7 +119,7 @@ class SteadyNumber:
         self._active = self._active_hours()
         minutes = self._minutes * len(self._active) / 24
         number, missed = self._best(allowed, wait, minutes)
-        bar = 1.0 if self._number is not None else 1.0 - _HYSTERESIS
+        bar = 1.0 + _HYSTERESIS if self._number is not None else 1.0
         if self._missed <= _TOO_MANY * allowed:
             return number if self._equal(self._missed) * minutes < bar * self._following else None
         return number if number * minutes - wait * (self._missed - missed) < bar * self._following else None
@@ -145,8 +147,10 @@ class SteadyNumber:
         habit = max(sorted(by_hour)[-max(ceil(_HABIT[0] * len(self._active)), _HABIT[1])], 1)
         missed = sum(self._needs.values())
         found, loss = (0, missed), missed * wait
+        chance = _CHANCE * sqrt(allowed)
         for number in range(1, habit + 1):
-            if missed <= allowed:
+            # The number in use stays while its misses may be chance.
+            if missed <= allowed + (chance if number - 1 == self._number else 0.0):
                 break
             missed -= self._needs.get(number, 0.0)
             if (other := number * minutes + missed * wait) <= loss:
