@@ -4,12 +4,16 @@ Seventy servers run, 250 users more come from 17:00 on, most within five minutes
 servers fit a node, at most five nodes are started in a minute. Launches beside the class are drawn, as is how long servers run.
 Judged are the launches from 17:00 to 17:30 of the last week. A wait is counted in whole minutes, so a user who does not
 start at once counts as waiting more than 60 s.
+
+The last rows are about users who are offered what is free now, in the form and while they wait. How many accept is not
+known, nor what other choices have free: both are assumed, and printed. They take no slot of this choice and free none.
 """
 
 from __future__ import annotations
 
 import random
 from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
@@ -31,6 +35,9 @@ FIRST: Final = datetime(2026, 8, 3, tzinfo=UTC)  # a Monday
 BEGINS: Final = datetime(2026, 8, 31, 17, tzinfo=UTC)
 #: Minutes that servers run, in the mean; as many launches a minute keep `PRESENT` of them running.
 MINUTES: Final = 50.0
+#: Assumed free slots of other choices at the begin, and shares of users who accept one.
+FREE: Final = (50, 150)
+ACCEPT: Final = (0.0, 0.5, 1.0)
 
 
 def judge() -> bool:
@@ -38,7 +45,7 @@ def judge() -> bool:
         f"\nthe class that failed: {PRESENT} users, {USERS} more within {RAMP}, lead time 10 min, 5 node starts a minute"
     )
     print(f"  share that waits more than 60 s, mean and worst of {len(SEEDS)} drawings; aim")
-    return all(
+    met = all(
         [
             _variant("three placeholders by hand, no history", Buffer(3), None),
             _variant("forecast, no entry, no history", ForecastDemand(), None),
@@ -56,6 +63,31 @@ def judge() -> bool:
             ),
         ]
     )
+    _with_offers()
+    return met
+
+
+def _with_offers() -> None:
+    """Print what offers of what is free now would change for the forecast without entry and history, and its bound."""
+    timelines = [_timeline(seed) for seed in SEEDS]
+    lead = max(KIND.lead_times) // timedelta(minutes=1)
+    bound = [sum(missed[:lead]) / sum(launches) for launches, missed in timelines]
+    _row("no entry, no history; all nodes ordered at the first click", bound)
+    for free in FREE:
+        for accept in ACCEPT:
+            shares = [(sum(missed) - min(accept * sum(missed), free)) / sum(launches) for launches, missed in timelines]
+            _row(f"no entry, no history; {free} slots offered, {accept:.0%} accept", shares)
+
+
+def _timeline(seed: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Launches and those that wait, by minute."""
+    timeline = replay(replace(scenario(seed, 0, None), has_timeline=True), ForecastDemand()).timeline
+    assert timeline is not None
+    return timeline.launches, timeline.missed
+
+
+def _row(name: str, shares: Sequence[float]) -> None:
+    print(f"  {name:60} {sum(shares) / len(shares):6.1%} {max(shares):6.1%}", flush=True)
 
 
 def _variant(

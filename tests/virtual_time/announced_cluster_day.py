@@ -21,9 +21,9 @@ from tests.placeholders.planner.autoscaler import Autoscaler
 from tests.placeholders.planner.simulated_cluster import START
 from tests.scale_ahead.controller.following import KIND
 from tests.scale_ahead.rehearsal.announced_day import AnnouncedDay, come
+from tests.scale_ahead.rehearsal.coming_day import SOON
 from tests.virtual_time.systems import Ours
 
-_SOON = timedelta(seconds=10)
 _A_MINUTE = timedelta(minutes=1)
 
 
@@ -33,7 +33,7 @@ class AnnouncedClusterDay:
     Attributes
     ----------
     waited
-        Users who had no node when nothing happened any more after they had come.
+        Users who had no node ten seconds after they came.
     """
 
     def __init__(self, world: Ours, day: AnnouncedDay) -> None:
@@ -59,31 +59,45 @@ class AnnouncedClusterDay:
             await self._arrive(f"running-{number}")
         await self._rest()
         assert world.now < START
+        if day.has_autoscaler:
+            # It looks all the time, and nodes count as empty since the rehearsal.
+            self._autoscaler.unneeded += START - world.now
+            self._autoscaler.run()
         world.clock.jump_to(START)
         self._ahead.begin(START - _A_MINUTE)
         rehearsed = day.rehearse(START, world.shape, world.reconciler.view(), world.namespace)
-        coming, minute, look = list(enumerate(come(rehearsed))), START, START
-        while coming:
+        coming, minute, came = list(enumerate(come(rehearsed))), START, dict[str, datetime]()
+        while coming or came:
             if world.now >= minute:
                 minute += _A_MINUTE
                 await self._advance()
-            if day.has_autoscaler and self._autoscaler.run():
+            while day.has_autoscaler and self._autoscaler.run():
                 await world.flush()
                 await self._rest()
-            came = []
+            for name in [name for name, at in came.items() if world.now - at >= SOON]:
+                del came[name]
+                self.waited += not world.snapshot.pods[ObjectKey(world.namespace, name)].node_name
+            count = len(came)
             while coming and coming[0][1] <= world.now:
-                came.append(f"user-{coming.pop(0)[0]}")
-                await self._arrive(came[-1])
-            if came:
+                name = f"user-{coming.pop(0)[0]}"
+                came[name] = world.now
+                await self._arrive(name)
+            if len(came) > count:
                 await self._rest()
-                self.waited += sum(not world.snapshot.pods[ObjectKey(world.namespace, each)].node_name for each in came)
-                look = world.now + _SOON  # the autoscaler looks at the pods that are pending now
-            world.clock.jump_to(self._next_moment([minute, look, *(at for _, at in coming[:1])]))
+            moments = [minute, *(at + SOON for at in came.values()), *(at for _, at in coming[:1])]
+            world.clock.jump_to(self._next_moment(moments))
         return rehearsed
 
     def _next_moment(self, moments: list[datetime]) -> datetime:
-        moments += self._autoscaler.node_events() if self.day.has_autoscaler else ()
-        return min((each for each in moments if each > self.world.now), default=self.world.now)
+        """The next moment at which something happens; now, if something was due while the cluster came to rest."""
+        now = self.world.now
+        moments = [each for each in moments if each > now]
+        if self.day.has_autoscaler:
+            moments += self._autoscaler.node_events()
+            # A limit of starts a minute lets it order again then, if it has not looked a moment before.
+            again = (at + _A_MINUTE + SOON for at in self._autoscaler.ordered_at.values())
+            moments += (each for each in again if each > now)
+        return max(min(moments, default=now), now)
 
     async def _advance(self) -> None:
         """Make the forecast of a minute; the reconciler follows it."""
@@ -92,7 +106,7 @@ class AnnouncedClusterDay:
         before = world.policy.replicas[shape]
         ranges = {**self._configured.replicas, **self._ahead.ranges((self._group,))}
         world.policy = replace(self._configured, replicas=ranges, keeps_surplus=self._ahead.keeps_surplus)
-        if ranges[shape].min != before.min:
+        if ranges[shape] != before:
             await self._rest()
 
     async def _arrive(self, name: str) -> None:
