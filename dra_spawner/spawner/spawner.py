@@ -178,7 +178,7 @@ class DRASpawner(SpawnerSettings):
     @property
     def events(self) -> list[JsonObject]:
         """The pod's events and this project's messages."""
-        return self._dra.page.with_events(super().events)
+        return self._dra.page.events()
 
     @property
     def _last_event(self) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from jupyterhub.utils import url_escape_path, url_path_join
@@ -237,6 +237,12 @@ class StartPage:
         user, name = self._spawner.user.name, self._spawner.name
         return str(url_path_join(self._spawner.hub.base_url, "spawn", url_escape_path(user), url_escape_path(name)))
 
-    def with_events(self, events: list[JsonObject]) -> list[Any]:
-        """The pod's events and this project's messages."""
-        return self.progress.messages.with_events(events)
+    def events(self) -> list[JsonObject]:
+        """The pod's events after the one before this start, and this project's messages.
+
+        ``events`` of KubeSpawner sorts the events of all servers first, twice in each start and for each progress page.
+        """
+        events = sorted(self._server.pod_events(), key=lambda event: event["lastTimestamp"] or event["eventTime"])
+        uids = [event["metadata"]["uid"] for event in events]
+        first = uids.index(self.event_before) + 1 if self.event_before in uids else 0
+        return self.progress.messages.with_events(events[first:])

@@ -2,6 +2,9 @@
 
 import asyncio
 
+from kubespawner import KubeSpawner
+from kubespawner.spawner import EventReflector
+
 from dra_spawner.spawner.free_choices import FreeChoice
 from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
@@ -67,3 +70,40 @@ async def test_an_error_of_a_profile_list_offers_nothing(nowhere, caplog):
         assert await parts.page.while_waiting(parts.form) == {"usual": "", "offers": []}
         await asyncio.sleep(0.01)  # the search runs beside
     assert caplog.text.count("No other choice can be offered") == 1
+
+
+def event(uid, second, pod="jupyter-ada", exact=None):
+    return {
+        "metadata": {"uid": uid},
+        "involvedObject": {"name": pod},
+        "reason": "Scheduled",
+        "message": uid,
+        "lastTimestamp": f"2026-01-01T00:00:{second:02}Z" if second else None,
+        "eventTime": exact,
+    }
+
+
+class OfOneMoment(EventReflector):
+    """Events of all servers, as the watch has them."""
+
+    def __init__(self, events):
+        self.resources = {each["metadata"]["uid"]: each for each in events}
+
+
+class Unsorted(OfOneMoment):
+    """To sort the events of all servers takes long."""
+
+    events = property(lambda self: 1 / 0)
+
+
+@all_of_them("before", [None, "b", "gone"])
+async def test_the_events_of_a_pod_are_those_of_kubespawner_without_those_of_others(nowhere, monkeypatch, before):
+    found = [event("c", 3), event("b", 2), event("of bob", 1, "jupyter-bob"), event("a", 1), event("d", 3)]
+    found.append(event("e", 0, exact="2026-01-01T00:00:04.5Z"))
+    spawner = nowhere.user("ada").spawner
+    monkeypatch.setattr(KubeSpawner, "event_reflector", OfOneMoment(found))
+    spawner._last_event = before
+    expected = KubeSpawner.events.fget(spawner)
+    monkeypatch.setattr(KubeSpawner, "event_reflector", Unsorted(found))
+    assert spawner.events == expected
+    assert [each["message"] for each in expected] == (["c", "d", "e"] if before == "b" else ["a", "b", "c", "d", "e"])
