@@ -102,7 +102,7 @@ async def test_the_events_of_a_pod_are_those_of_kubespawner_without_those_of_oth
     found.append(event("e", 0, exact="2026-01-01T00:00:04.5Z"))
     spawner = nowhere.user("ada").spawner
     monkeypatch.setattr(KubeSpawner, "event_reflector", OfOneMoment(found))
-    spawner._last_event = before
+    parts_of(spawner).page.event_before = before
     expected = KubeSpawner.events.fget(spawner)
     monkeypatch.setattr(KubeSpawner, "event_reflector", Unsorted(found))
     assert spawner.events == expected

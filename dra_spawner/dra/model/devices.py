@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dra_spawner.dra.model.decoding import Reader
 from dra_spawner.dra.model.node_selector import NodeSelector
@@ -331,7 +331,7 @@ def _decode_taint(reader: Reader) -> Taint:
 
 def _shared_capacities(reader: Reader) -> Mapping[str, DeviceCapacity]:
     """Capacities of a device, in an object that devices with equal ones share."""
-    raw = reader.raw("capacity")
+    raw: Any = reader.raw("capacity")
     try:
         return _capacities(marshal.dumps(raw, 2)) if raw else _NO_CAPACITY
     except ValueError:
