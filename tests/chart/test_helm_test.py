@@ -121,7 +121,8 @@ async def test_the_pod_tries_the_choices_of_a_hub() -> None:
     """The command line, the environment and the memory that the chart gives it, at the demo's hub."""
     trying = {"enabled": True, "profiles": ["cpu", "gpu-slice/memory=5Gi"], "timeoutSeconds": 300}
     (container,) = of_kind(rendered({**IMAGE, "try": trying}, with_tests=True), "Pod", "-try")["spec"]["containers"]
-    program, *words = [*container["command"], *container["args"]]
+    words: list[str] = [*container["command"], *container["args"]]
+    program = words.pop(0)
     assert container["resources"]["limits"] == {"memory": "256Mi"}
     async with demo.demo(demo.DemoOptions(port=0), lambda _: None, asyncio.Event()) as running:
         words = [each.replace("http://proxy-public", running.address) for each in words]
@@ -130,7 +131,7 @@ async def test_the_pod_tries_the_choices_of_a_hub() -> None:
         # What the image has: Python, and its own programs.
         path = f"{Path(sys.executable).parent}:{os.defpath}"
         process = await asyncio.create_subprocess_exec(
-            *(Path(sys.executable).with_name(program), *words),
+            *(str(Path(sys.executable).with_name(program)), *words),
             env={"PATH": path, variable["name"]: token},
             cwd="/",
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
@@ -26,7 +27,6 @@ _WAIT_SECONDS: Final = 0.3
 _MAX_BYTES: Final = 2**20
 _MAX_TEXT: Final = 500
 _MAX_NOTES: Final = 5
-_TEXTS: Final = ("name", "begins", "sentence")
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +59,15 @@ async def class_notes(user: Any) -> list[ClassNote]:
         found = [each for each in await news.latest(address) if each.get("user") == user.name][:_MAX_NOTES]
         hub = running_hub()
         link = f"{hub._service_map[service].prefix}classes" if hub is not None else ""
-        return [
-            ClassNote(*(str(each.get(key, ""))[:_MAX_TEXT] for key in _TEXTS), each.get("is_problem") is True, link)
-            for each in found
-        ]
+        return [_note(each, link) for each in found]
     except Exception:
         log.exception("The home page says nothing about classes")
         return []
+
+
+def _note(found: Mapping[str, Any], link: str) -> ClassNote:
+    name, begins, sentence = (str(found.get(key, ""))[:_MAX_TEXT] for key in ("name", "begins", "sentence"))
+    return ClassNote(name, begins, sentence, found.get("is_problem") is True, link)
 
 
 class _ClassNews:

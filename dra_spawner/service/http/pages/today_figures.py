@@ -114,20 +114,36 @@ async def _waiting(context: ServiceContext, waiting: list[dict[str, Any]]) -> An
     controller, figures = context.controller, context.figures
     if waiting and figures is not None:
         await figures.refresh()
-    known: dict[str, list[dict[str, str]]] = {}
+    known: dict[frozenset[str], list[dict[str, str]]] = {}
     for each in waiting:
-        shape = each["shape"]
-        if shape not in known:
-            known[shape] = _holders(context, shape) if controller is not None else []
-        yield {**each, "user": _user_of(context, ObjectKey(each["namespace"], each["name"])), "holders": known[shape]}
+        pod = ObjectKey(each["namespace"], each["name"])
+        classes = _asked_classes(controller, pod, each["shape"]) if controller is not None else frozenset()
+        if classes not in known:
+            known[classes] = _holders(context, classes)
+        yield {**each, "user": _user_of(context, pod), "holders": known[classes]}
 
 
-def _holders(context: ServiceContext, shape_id: str) -> list[dict[str, str]]:
-    controller, figures = context.controller, context.figures
-    if controller is None or figures is None:
-        return []
+def _asked_classes(controller: ScaleAheadController, key: ObjectKey, shape_id: str) -> frozenset[str]:
+    """Classes of the devices that a server asks for: by its claims, or by its choice while it has none.
+
+    Not each choice is published: its claims may be existing ones, or shared, or differ between users.
+    """
+    snapshot = controller.watch.snapshot
+    pod = snapshot.pods.get(key)
+    claims = (
+        [snapshot.claims.get(ObjectKey(key.namespace, each.claim)) for each in pod.claims if each.claim] if pod else []
+    )
+    asked = [each for claim in claims if claim for request in claim.claim.requests for each in request.alternatives]
+    if asked:
+        return frozenset(each.device_class_name for each in asked)
     shape = next((each for each in controller.published.shapes.values() if each.id == shape_id), None)
-    classes = {name for spec in shape.claims.values() for name in device_classes(spec)} if shape is not None else ()
+    return frozenset(name for spec in shape.claims.values() for name in device_classes(spec)) if shape else frozenset()
+
+
+def _holders(context: ServiceContext, classes: frozenset[str]) -> list[dict[str, str]]:
+    controller, figures = context.controller, context.figures
+    if controller is None or figures is None or not classes:
+        return []
     found = []
     for each in figures.holders(classes, _HOLDERS_SHOWN):
         tracked = controller.watch.snapshot.claims.get(each.claim)

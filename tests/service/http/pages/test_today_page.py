@@ -58,5 +58,12 @@ async def test_pending_servers_and_users_of_their_devices(embedded_cluster: Clus
         text = await service.get("today-page")
         for said in ("&lt;b&gt;bob&lt;/b&gt;", "Physics &lt;i&gt;", "Servers of huge cannot start", "1 server waits"):
             assert said in text, said
+        # A choice that the hub does not publish, as its servers share a claim or its values differ between users.
+        *templates, pod = server_objects("jupyter-kim", GPU, WHOLE)
+        pod["metadata"]["labels"][names.SHAPE] = "0123456789abcdef"
+        await cluster.publish(*templates, pod)
+        await service.until(lambda: len(service.controller.view().pending_users) == 2, "another one waits")
+        found = await service.get_json("today-json")
+        assert {each["name"]: len(each["holders"]) for each in found["waiting"]} == {"jupyter-eve": 2, "jupyter-kim": 2}
         assert "<b>bob" not in text
         assert "<i>" not in text
