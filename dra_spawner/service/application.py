@@ -45,6 +45,7 @@ from dra_spawner.service.metrics.calendar_metrics import register_calendars
 from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
+from dra_spawner.service.metrics.ticket_metrics import register_tickets
 from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.metrics.wait_metrics import register_waits
 from dra_spawner.service.self_examination import SelfExamination, questions_of_service
@@ -327,6 +328,7 @@ class DRASpawnerService(
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
             register_placeholders(context.registry, controller)
             register_times(context.registry, controller)
+            register_tickets(context.registry, tickets.followed)
             hub_api = context.web.hub_auth.api_url if context.web.hub_auth is not None else ""
             gates = self.kubernetes_feature_gates
             questions = questions_of_service(controller.settings, self.lease_name, hub_api, gates)

@@ -42,6 +42,7 @@ from dra_spawner.service.http.api import (
 )
 from dra_spawner.service.http.pages import nodes_page, override_pages, timeline_handler
 from dra_spawner.service.http.requests.limited_server import LimitedServer
+from dra_spawner.service.http.tickets import ticket_handlers
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -234,6 +235,9 @@ OPEN = (
     ("what-if", open_to_all(what_if_handler.WhatIfHandler)),
     ("rehearsals", open_to_all(rehearsal_handler.RehearsalsHandler)),
     ("status", open_to_all(handlers.StatusHandler)),
+    ("tickets", open_to_all(ticket_handlers.TicketsHandler)),
+    ("tickets/{id}", open_to_all(ticket_handlers.TicketHandler)),
+    ("own-tickets", open_to_all(ticket_handlers.OwnTicketsHandler)),
 )
 """Addresses that answer without a hub."""
 

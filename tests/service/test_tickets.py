@@ -14,12 +14,13 @@ from dra_spawner import names
 from dra_spawner.fairness.tickets.ticket_book import TicketBook
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
+from dra_spawner.service.http.tickets.ticket_handlers import OwnTicketsHandler
 from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.presence import present
-from tests.service.replica import Replica, replica, set_up
+from tests.service.replica import Replica, replica, server_objects, set_up
 
 GPU = shape(WHOLE)
 
@@ -35,7 +36,7 @@ async def full_cluster(cluster: ClusterUnderTest, **settings: Any) -> AsyncItera
     await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
     async with replica(cluster, tickets=True, **settings) as service:
         await service.until(lambda: service.controller.leads, "it leads")
-        await service.start(GPU, "busy", WHOLE, await service.place(GPU, "busy"))
+        await cluster.publish(*server_objects("busy", GPU, WHOLE))
         await cluster.wait_running("busy")
         yield service
 
@@ -104,6 +105,32 @@ async def test_a_hold_ends_in_time_although_the_leader_changes(embedded_cluster:
         await held(second, "bob")
         assert present(followed.present.find("ada", "gpu-whole")).state is TicketState.EXPIRED
         assert followed.counts[TicketEvent.TIME_OVER] == 1
+
+
+async def test_what_administrators_and_users_see(
+    embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = embedded_cluster
+    async with full_cluster(cluster) as service:
+        hub = hub_of(cluster)
+        for user in ("ada", "bob"):
+            await hub.join(user, "gpu-whole")
+        await service.until(lambda: len(service.controller.queue().tickets) == 2, "the service sees both")
+        items = (await service.get_json("tickets"))["items"]
+        assert [(each["user"], each["place"], each["state"]) for each in items] == [
+            ("ada", 1, "waiting"),
+            ("bob", 2, "waiting"),
+        ]
+        monkeypatch.setattr(OwnTicketsHandler, "current_user", {"name": "bob", "kind": "user"})
+        (own,) = (await service.get_json("own-tickets"))["items"]
+        assert (own["place"], "ada" in str(own), "user" in own) == (2, False, False)
+        monkeypatch.setattr(OwnTicketsHandler, "current_user", {"name": "bob", "kind": "service"})
+        assert (await service.get_json("own-tickets"))["items"] == []
+        ended = [(await service.send("DELETE", f"tickets/{items[0]['id']}"))[0] for _ in range(2)]
+        assert (ended, (await service.send("DELETE", "tickets/..%2Fsettings"))[0]) == ([204, 404], 404)
+        assert present(await hub_of(cluster).standing("bob", "gpu-whole")).place == 1
+        text = await service.get("metrics")
+        assert 'dra_spawner_tickets{choice="gpu-whole",state="waiting"} 1.0' in text
 
 
 async def test_a_damaged_queue_is_said_and_starts_go_on(embedded_cluster: ClusterUnderTest) -> None:

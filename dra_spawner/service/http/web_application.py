@@ -44,6 +44,7 @@ from dra_spawner.service.http.pages.timeline_handler import TimelineHandler, Tim
 from dra_spawner.service.http.pages.today_page import TodayHandler, TodayPage
 from dra_spawner.service.http.requests.authentication import CallbackHandler
 from dra_spawner.service.http.requests.guarded_handler import GuardedHandler, sentence_of
+from dra_spawner.service.http.tickets.ticket_handlers import OwnTicketsHandler, TicketHandler, TicketsHandler
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["ADDRESSES", "web_application"]
@@ -90,6 +91,9 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/what-if", WhatIfHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),
+    ("api/tickets", TicketsHandler),
+    ("api/tickets/{id}", TicketHandler),
+    ("api/own-tickets", OwnTicketsHandler),
     ("api/misses", MissesHandler),
     ("api/standing", StandingHandler),
     ("api/use", UseHandler),

@@ -25,7 +25,6 @@ from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
 from dra_spawner.placeholders.planner.actions import ChangeTicket
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.ticket_queue import TicketQueue, competing_devices
-from dra_spawner.service.tickets.ticket_waits import TakenShare
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.ticket_store.ticket_store import TicketStore, TicketsUnavailable
 
@@ -68,7 +67,7 @@ class FollowedTickets(InformerTask):
         self.store = TicketStore(api, namespace, hub, now=now, turn=asyncio.Lock(), on_object=self.put)
         self.counts: Counter[TicketEvent] = Counter()
         """Events that this process has written."""
-        self.taken = TakenShare()
+        self._taken: tuple[int, float] = 0, 0.0
         self.on_hold: Callable[[float], None] = lambda seconds: None
         """Called with the wait of each ticket that gets a device."""
         self._callbacks: list[Callable[[], None]] = []
@@ -136,10 +135,15 @@ class FollowedTickets(InformerTask):
             self.counts[action.event] += 1
             if action.event is TicketEvent.HOLD:
                 self.on_hold(max((self.now() - before.joined).total_seconds(), 0.0))
-            elif action.event is TicketEvent.TIME_OVER:
-                self.taken.expired()
             elif action.event is TicketEvent.TAKE and before.state is TicketState.HELD:
-                self.taken.taken((self.now() - before.since).total_seconds())
+                count, seconds = self._taken
+                self._taken = count + 1, seconds + max((self.now() - before.since).total_seconds(), 0.0)
+
+    @property
+    def take_seconds(self) -> float:
+        """Mean time until a held device is taken; a minute before any was."""
+        count, seconds = self._taken
+        return seconds / count if count else 60.0
 
     async def note(
         self,

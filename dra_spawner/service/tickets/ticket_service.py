@@ -11,10 +11,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from dra_spawner.common.owned_tasks import OwnedTasks
+from dra_spawner.fairness.tickets.queue_waits import habits_in
+from dra_spawner.fairness.tickets.ticket_book import Waits
+from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, waits_of
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.service.tickets.followed_tickets import FollowedTickets
-from dra_spawner.service.tickets.ticket_waits import waits_of
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 
 __all__ = ["TicketService"]
@@ -93,5 +97,17 @@ class TicketService:
             await followed.note(
                 controller.published,
                 self.is_behind,
-                lambda: waits_of(controller, followed.taken, random.random),
+                lambda: self._waits(followed),
             )
+
+    def _waits(self, followed: FollowedTickets) -> Waits:
+        controller = self._controller
+        sessions, now = controller.sessions, controller.now()
+
+        def age_of(pod: Pod) -> float:
+            began = sessions.began(pod.uid)
+            return ((now - began) if began is not None else age(pod.created, now)).total_seconds()
+
+        known = KnownSessions(lambda shape: sessions.lengths_of(controller.name_of(shape)), age_of)
+        habits = habits_in(followed.present, followed.take_seconds)
+        return waits_of(controller.view(), controller.policy, known, habits, random.random)

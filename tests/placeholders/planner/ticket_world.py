@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from dra_spawner import names
 from dra_spawner.fairness.tickets.served_queue import changed_by, served_queue
 from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketBook
@@ -116,5 +117,5 @@ class TicketWorld(World):
         claim = self.reservation(found, server or user)
         ticket = next(each for each in self.queue().tickets if each.id in own and each.shape == shape.id)
         self._change(ChangeTicket(ticket.id, TicketEvent.TAKE, "its user's server starts", shape.id))
-        self.user(server or user, claim_names={_NAME_OF_CLAIM: claim})
+        self.user(server or user, claim_names={_NAME_OF_CLAIM: claim}, labels={names.SHAPE: shape.id})
         return "taken"

@@ -1,0 +1,1 @@
+"""The queue for devices: who waits, for administrators and for users."""

@@ -1,0 +1,115 @@
+"""Handlers of tickets. Users see their own ones alone, and nothing of others but their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tornado.web import HTTPError
+
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, TicketStanding
+from dra_spawner.placeholders.lifecycle import TicketEvent
+from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
+from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
+from dra_spawner.service.http.schemas.ticket_schemas import OWN_TICKETS, TICKETS
+from dra_spawner.service.tickets.followed_tickets import FollowedTickets
+from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
+
+__all__ = ["OwnTicketsHandler", "TicketHandler", "TicketsHandler"]
+
+_NO_QUEUE = "There is no queue: the service's setting tickets is off."
+
+
+class _TicketsBase(PlaceholderHandler):
+    @property
+    def followed(self) -> FollowedTickets:
+        """The queue; 404 without one."""
+        if self.context.tickets is None:
+            raise HTTPError(503, "The cluster is not found yet.")
+        if self.context.tickets.followed is None:
+            raise HTTPError(404, "%s", _NO_QUEUE)
+        return self.context.tickets.followed
+
+    def write_page(self, items: list[dict[str, Any]]) -> None:
+        """Write a page of tickets, and why they are not known."""
+        numbered = [(f"{number:08}", each) for number, each in enumerate(items)]
+        found = self.page(numbered, lambda each: each[0])
+        problem = self.followed.problem
+        self.write_json(
+            {
+                **found,
+                "items": [each for _, each in found["items"]],
+                "problem": f"Tickets are not known at present: {problem}." if problem else "",
+            }
+        )
+
+
+class TicketsHandler(_TicketsBase):
+    """``GET api/tickets``: all tickets, also of other hubs that share the queue, in their order; then ended ones."""
+
+    @endpoint("Tickets of all users, in their order.", Access.READ, answer=TICKETS, query=(LIMIT_OR_ALL, CONTINUE))
+    async def get(self) -> None:
+        followed = self.followed
+        book, now = followed.present, followed.now()
+        ended = sorted((each for each in book.tickets.values() if not each.state.is_open), key=lambda e: -e.number)
+        self.write_page(
+            [
+                {
+                    "id": each.id,
+                    "number": each.number,
+                    "user": each.user,
+                    "hub": each.hub,
+                    "over_budget": each.is_behind,
+                    "placeholder": each.placeholder,
+                    **_shown(book.standing(each, now)),
+                }
+                for each in (*book.open, *ended)
+            ]
+        )
+
+
+class TicketHandler(_TicketsBase):
+    """``DELETE api/tickets/<id>``: an operator ends a ticket."""
+
+    @endpoint("End a ticket.", Access.OPERATE, status=204, problems=(404, 503))
+    async def delete(self, name: str) -> None:
+        followed = self.followed
+
+        def end(book: TicketBook) -> tuple[bool, TicketBook]:
+            ticket = book.tickets.get(name)
+            if ticket is None or not ticket.state.is_open:
+                return False, book
+            return True, book.after(name, TicketEvent.LEAVE, followed.now())
+
+        try:
+            is_ended, _ = await followed.store.change(end)
+        except TicketsUnavailable:
+            raise HTTPError(503, "Tickets cannot be changed at present. The log has the reason.") from None
+        if not is_ended:
+            raise HTTPError(404, "There is no open ticket with this id.")
+        self.set_status(204)
+
+
+class OwnTicketsHandler(_TicketsBase):
+    """``GET api/own-tickets``: the caller's tickets."""
+
+    @endpoint("The caller's tickets.", Access.ASK, answer=OWN_TICKETS, query=(LIMIT_OR_ALL, CONTINUE))
+    async def get(self) -> None:
+        caller = self.current_user or {}
+        book, now = self.followed.present, self.followed.now()
+        # A service may have the name of a user.
+        own = book.of_user(str(caller.get("name", ""))) if caller.get("kind", "user") == "user" else []
+        self.write_page([_shown(book.standing(each, now)) for each in own])
+
+
+def _shown(standing: TicketStanding) -> dict[str, Any]:
+    ticket, wait = standing.ticket, standing.wait
+    return {
+        "choice": ticket.choice,
+        "state": ticket.state.value,
+        "place": standing.place,
+        "waiting": standing.waiting,
+        "wait": {"low_seconds": wait.low_seconds, "high_seconds": wait.high_seconds} if wait is not None else None,
+        "sentence": standing.sentence,
+        "joined": ticket.joined.isoformat(),
+        "until": ticket.until.isoformat() if ticket.until is not None else None,
+    }

@@ -1,0 +1,239 @@
+"""A queue for scarce devices in virtual time: order, idle devices, holds and expected waits.
+
+``python -m tests.bench.queue_day`` prints the figures of some days: 200 users, 20 devices, sessions of about an hour.
+The planner decides, the simulator schedules; an API server and its delays are missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import log
+from random import Random
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.fairness.tickets.queue_waits import habits_in
+from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, waits_of
+from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
+from dra_spawner.placeholders.planner.answers.waits import SeenSession, SessionLengths
+from dra_spawner.placeholders.planner.cluster.view import age
+from dra_spawner.simulator.model.pods import Pod
+from tests.placeholders.planner.objects import GPU
+from tests.placeholders.planner.ticket_world import TicketWorld
+
+__all__ = ["QueueDay", "QueueFigures"]
+
+_ROUND_SECONDS: Final = 10
+#: Rounds between two estimates.
+_ESTIMATE_AFTER: Final = 6
+_HOLD: Final = timedelta(minutes=5)
+_DEVICES_OF_NODE: Final = 4
+_SPREAD: Final = 0.6
+_MOST_HOURS: Final = 48
+#: Parts of the users who leave the queue before their turn, and who do not take their device.
+_LEAVE, _MISS = 0.05, 0.1
+
+
+@dataclass
+class QueueFigures:
+    """What was measured."""
+
+    overtaken: int = 0
+    """Devices that were held for a user although one before still waited, or that started without a ticket."""
+    longest_idle: float = 0.0
+    """Seconds for which a device was idle while somebody waited."""
+    longest_hold: float = 0.0
+    taken: int = 0
+    expired: int = 0
+    left: int = 0
+    unserved: int = 0
+    longest_wait: float = 0.0
+    inside: int = 0
+    early: int = 0
+    late: int = 0
+    hours: float = 0.0
+
+    @property
+    def share_inside(self) -> float:
+        judged = self.inside + self.early + self.late
+        return self.inside / judged if judged else 0.0
+
+
+@dataclass
+class _User:
+    """A user: when to join, how long to work, and whether to come."""
+
+    name: str
+    joins: datetime
+    session: timedelta
+    takes_after: timedelta | None
+    leaves_after: timedelta | None
+    held_at: datetime | None = None
+    ends: datetime | None = None
+    estimates: list[tuple[datetime, int, int]] = field(default_factory=list)
+
+
+class QueueDay:
+    """See the module."""
+
+    def __init__(self, seed: int, users: int = 200, devices: int = 20, hours: float = 2.0) -> None:
+        self._random = Random(seed)
+        self.world = TicketWorld({"gpu": GPU}, _HOLD)
+        for number in range(0, devices, _DEVICES_OF_NODE):
+            self.world.node(f"n{number}", cpu="100", gpus=min(_DEVICES_OF_NODE, devices - number))
+        self.world.settle()
+        self._devices = devices
+        begin = self.world.now
+        self._users = [self._user(f"u{number}", begin, hours) for number in range(users)]
+        self._by_name = {each.name: each for each in self._users}
+        past = (SeenSession(self._session().total_seconds()) for _ in range(300))
+        self._lengths = SessionLengths(past)
+        self._figures = QueueFigures()
+        self._idle = 0.0
+        self._begin = begin
+        self._take_seconds = [60.0]
+
+    def _session(self) -> timedelta:
+        """About an hour; few take minutes, few take four hours."""
+        return timedelta(hours=min(self._random.lognormvariate(-(_SPREAD**2) / 2, _SPREAD), 6.0))
+
+    def _user(self, name: str, begin: datetime, hours: float) -> _User:
+        draw = self._random.random()
+        takes = None if draw < _MISS else timedelta(seconds=min(-log(1.0 - self._random.random()) * 60.0, 280.0))
+        leaves = timedelta(hours=self._random.uniform(0.1, 4.0)) if self._random.random() < _LEAVE else None
+        joins = begin + timedelta(hours=self._random.uniform(0.0, hours))
+        return _User(name, joins, self._session(), takes, leaves)
+
+    def run(self) -> QueueFigures:
+        """A whole day, until all users are served."""
+        world, figures = self.world, self._figures
+        rounds = 0
+        while not self._is_over() and rounds < _MOST_HOURS * 3600 / _ROUND_SECONDS:
+            self._act()
+            world.schedule(_kind_of)
+            events = len(world.events)
+            waiting_before = [each for each in world.book.open if each.state is TicketState.WAITING]
+            world.decide()
+            self._judge_holds(events, [each.user for each in waiting_before])
+            world.schedule(_kind_of)
+            self._measure_idle()
+            if rounds % _ESTIMATE_AFTER == 0:
+                self._estimate()
+            world.pass_time(seconds=_ROUND_SECONDS)
+            rounds += 1
+        figures.hours = (world.now - self._begin) / timedelta(hours=1)
+        figures.unserved = len(world.book.open)
+        self._judge_estimates()
+        return figures
+
+    def _is_over(self) -> bool:
+        return all(each.joins <= self.world.now for each in self._users) and not self.world.book.open
+
+    def _act(self) -> None:
+        world, now = self.world, self.world.now
+        for user in self._users:
+            if user.joins <= now < user.joins + timedelta(seconds=_ROUND_SECONDS):
+                world.join(user.name)
+                if self._random.random() < 0.3:  # tries to be first without the queue
+                    self._figures.overtaken += world.start(user.name) == "direct"
+            elif user.ends is not None and user.ends <= now:
+                world.leave(user.name)
+                user.ends = None
+            elif user.held_at is not None:
+                self._take(user)
+            elif user.leaves_after is not None and now >= user.joins + user.leaves_after:
+                user.leaves_after = None
+                ticket = world.book.find(user.name, "gpu")
+                if ticket is not None and ticket.state is TicketState.WAITING:
+                    world.leave_queue(user.name)
+                    user.estimates = [(world.now, 0, 0)]
+                    self._figures.left += 1
+
+    def _take(self, user: _User) -> None:
+        world = self.world
+        assert user.held_at is not None
+        if user.takes_after is None or world.now < user.held_at + user.takes_after:
+            return
+        if world.state(user.name) is TicketState.HELD and world.start(user.name) == "taken":
+            self._take_seconds.append((world.now - user.held_at).total_seconds())
+            user.ends = world.now + user.session
+            self._figures.taken += 1
+        user.held_at = None
+
+    def _judge_holds(self, first: int, waiting: list[str]) -> None:
+        for at, name, event in self.world.events[first:]:
+            user = self._by_name[name]
+            if event is TicketEvent.HOLD:
+                self._figures.overtaken += waiting[0] != name
+                waiting.remove(name)
+                user.held_at = at
+                self._figures.longest_wait = max(self._figures.longest_wait, (at - user.joins).total_seconds())
+                user.estimates.append((at, -1, -1))
+            elif event is TicketEvent.TIME_OVER:
+                assert user.held_at is not None
+                self._figures.longest_hold = max(self._figures.longest_hold, (at - user.held_at).total_seconds())
+                self._figures.expired += 1
+                user.held_at = None
+
+    def _measure_idle(self) -> None:
+        view = self.world.view()
+        used = sum(bool(pod.node_name) for pod in view.users.values())
+        used += sum(bool(each.node) for each in view.placeholders.values())
+        is_waiting = any(each.state is TicketState.WAITING for each in self.world.book.open)
+        self._idle = self._idle + _ROUND_SECONDS if is_waiting and used < self._devices else 0.0
+        self._figures.longest_idle = max(self._figures.longest_idle, self._idle)
+
+    def _estimate(self) -> None:
+        """Note what users who have just joined are told."""
+        waiting = [each.user for each in self.world.book.open if each.state is TicketState.WAITING]
+        if all(self._by_name[each].estimates for each in waiting):
+            return
+        view = self.world.view()
+        habits = habits_in(self.world.book, sum(self._take_seconds) / len(self._take_seconds))
+        known = KnownSessions(lambda shape: self._lengths, lambda pod: age(pod.created, view.now).total_seconds())
+        found = waits_of(view, self.world.policy, known, habits, self._random.random)
+        for key, wait in found.of.items():
+            user = self._by_name[self.world.book.tickets[key].user]
+            if not user.estimates:
+                user.estimates.append((found.at, wait.low_seconds, wait.high_seconds))
+
+    def _judge_estimates(self) -> None:
+        """Compare the first estimate of each user with the wait."""
+        for at, low, high, end in self._judged():
+            seconds = (end - at).total_seconds()
+            if seconds < low:
+                self._figures.early += 1
+            elif seconds > high + _ROUND_SECONDS:
+                self._figures.late += 1
+            else:
+                self._figures.inside += 1
+
+    def _judged(self) -> Iterator[tuple[datetime, int, int, datetime]]:
+        for user in self._users:
+            told = [each for each in user.estimates if each[1] >= 0]
+            ends = [at for at, low, _ in user.estimates if low < 0]
+            if told and ends and told[0][0] < ends[0]:
+                yield (*told[0], ends[0])
+
+
+def _kind_of(pod: Pod) -> str:
+    """Equal pods: where one does not fit, no other does."""
+    return pod.labels.get(names.SHAPE, "")
+
+
+def main(days: int) -> None:
+    """Print the figures of some days."""
+    inside = judged = 0
+    for seed in range(days):
+        found = QueueDay(seed).run()
+        inside += found.inside
+        judged += found.inside + found.early + found.late
+        print(seed, found)
+    print(f"inside of the interval: {inside / judged:.3f} of {judged}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
