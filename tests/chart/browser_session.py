@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -55,6 +56,19 @@ class BrowserSession:
         """Status and text of a page."""
         async with self._session.get(self.url + path) as answer:
             return answer.status, await answer.text()
+
+    async def json(self, method: str, path: str, *, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
+        """Status and answer of a question of a page's script, decoded if it is JSON.
+
+        Parameters
+        ----------
+        headers
+            Other ones than those of the page.
+        """
+        sent = await self._headers() if headers is None else headers
+        async with self._session.request(method, self.url + path, headers=sent, allow_redirects=False) as answer:
+            is_json = answer.content_type == "application/json"
+            return answer.status, await answer.json() if is_json else await answer.text()
 
     async def start(self, **chosen: str) -> list[dict[str, Any]]:
         """Choose in the form, and follow the progress to its end; the events."""

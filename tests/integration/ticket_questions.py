@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Mapping
 from typing import Any
 
 from tests.chart.browser_session import BrowserSession
@@ -12,10 +13,14 @@ __all__ = ["ADDRESS", "asked"]
 ADDRESS = "/hub/dra-spawner/tickets"
 
 
-async def asked(session: BrowserSession, method: str, query: dict[str, str], **more: Any) -> tuple[int, Any]:
-    """Status and answer, decoded if it is JSON."""
-    headers = more.pop("headers", None) or await session._headers()
-    url = f"{session.url}{ADDRESS}?{urllib.parse.urlencode(query)}"
-    async with session._session.request(method, url, headers=headers, allow_redirects=False, **more) as answer:
-        is_json = answer.content_type == "application/json"
-        return answer.status, await answer.json() if is_json else await answer.text()
+async def asked(
+    session: BrowserSession, method: str, query: dict[str, str], headers: Mapping[str, str] | None = None
+) -> tuple[int, Any]:
+    """Status and answer.
+
+    Parameters
+    ----------
+    headers
+        Other ones than those of the page.
+    """
+    return await session.json(method, f"{ADDRESS}?{urllib.parse.urlencode(query)}", headers=headers)
