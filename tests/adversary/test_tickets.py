@@ -61,9 +61,9 @@ async def tickets_of_others(made: TicketHub, eve: BrowserSession, root: BrowserS
         status, _ = await asked(eve, method, {"choice": CHOICE}, headers={"Accept": "application/json"})
         assert status == 403, method
     # Without a login; a token is none.
-    async with aiohttp.ClientSession(headers={"Authorization": f"token {made.hub.token}"}) as session:
+    async with aiohttp.ClientSession(headers={"Authorization": f"token {made.hub.token}"}) as stranger:
         for method in ("GET", "PUT", "DELETE", "POST"):
-            async with session.request(
+            async with stranger.request(
                 method, f"{made.hub.url}{ADDRESS}?choice={CHOICE}", allow_redirects=False
             ) as got:
                 assert got.status in (302, 403), method
@@ -92,9 +92,10 @@ async def one_ticket_by_any_way(made: TicketHub, eve: BrowserSession) -> None:
     spelled = ("slice", "slice\x00", "slice/memory=40Gi", "slice/")
     assert [(await asked(eve, "PUT", {"choice": each}))[0] for each in spelled] == [200] * 4
     assert await made.order("slice") == ["eve"]
-    (await asked(eve, "PUT", {"choice": "cpu"}))[0]
+    status, answer = await asked(eve, "PUT", {"choice": "cpu"})
+    assert (status, answer) == (409, {"problem": "This choice has no device that could be held for you."})
     found = {each.choice for each in (await made.store.book()).of_user("eve")}
-    assert found == {CHOICE, "slice", "cpu"}
+    assert found == {CHOICE, "slice"}
 
 
 async def flood(made: TicketHub, eve: BrowserSession, bob: BrowserSession) -> None:
@@ -103,7 +104,8 @@ async def flood(made: TicketHub, eve: BrowserSession, bob: BrowserSession) -> No
         for _ in range(30)
         for method, choice in (("DELETE", CHOICE), ("PUT", CHOICE))
     ]
-    assert (statuses[0], statuses[-1]) == (200, 429)
+    assert statuses[0] == 200
+    assert 429 in statuses[-2:], "what would change nothing is still answered"
     assert statuses.count(200) <= 20 + 30, "leaving without a ticket, or joining with one, changes nothing"
     before = (await made.store.book()).next_number
     await asked(eve, "PUT", {"choice": CHOICE})

@@ -127,7 +127,8 @@ def chosen_profile(profiles: Iterable[Mapping[str, Any]], slug: str) -> Mapping[
 def picks_of(profile: Mapping[str, Any], options: object) -> dict[str, str]:
     """The choices of a profile that user options pick, by option; other options are left out."""
     given = options if isinstance(options, Mapping) else {}
-    return {name: pick for name, choices in choices_of(profile).items() if _is_key(pick := given.get(name), choices)}
+    picks = ((name, given.get(name), choices) for name, choices in choices_of(profile).items())
+    return {name: pick for name, pick, choices in picks if isinstance(pick, str) and pick in choices}
 
 
 def name_of_options(profile: Mapping[str, Any] | None, options: object, form: FormChoices) -> str | None:
@@ -136,10 +137,6 @@ def name_of_options(profile: Mapping[str, Any] | None, options: object, form: Fo
     if profile is None or any(given.get(f"{name}--unlisted-choice") for name in choices_of(profile)):
         return None
     return form.known_name(choice_name(slug_of(profile), picks_of(profile, given)))
-
-
-def _is_key(value: object, choices: Mapping[str, Any]) -> bool:
-    return isinstance(value, str) and value in choices
 
 
 def choice_text(profile: Mapping[str, Any], picks: Mapping[str, str]) -> str:

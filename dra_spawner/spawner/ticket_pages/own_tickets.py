@@ -14,6 +14,7 @@ from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketRefusal, TicketRefused, TicketStanding
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.targets.choice_names import options_of, profile_of
+from dra_spawner.profiles.choices import pick_choice
 from dra_spawner.spawner.availability.form_choices import (
     FormChoices,
     choice_text,
@@ -29,8 +30,8 @@ __all__ = ["OwnTickets", "TooManyChanges", "UserForm"]
 #: Changes that a user may make in a minute; a page makes one at each click.
 _MOST_CHANGES: Final = 20
 _CHANGES_SECONDS: Final = 60.0
-#: Seconds after a reading for which the place is surely kept: a device is held for a minute at least.
-_KEPT_SECONDS: Final = 60.0
+#: Seconds after a reading for which a place is surely kept: the least time for which a device is held.
+_KEPT_SECONDS: Final = 30.0
 
 
 class TooManyChanges(Exception):
@@ -45,16 +46,28 @@ class UserForm:
     ----------
     profiles
         As KubeSpawner has initialized them.
+    settings
+        The spawner's own traits about devices.
     """
 
     profiles: Sequence[Mapping[str, Any]]
     choices: FormChoices
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, profiles: Sequence[object]) -> UserForm:
+    def of(cls, profiles: Sequence[object], settings: Mapping[str, Any]) -> UserForm:
         """The form of a list of profiles that KubeSpawner has initialized."""
         known = [each for each in profiles if isinstance(each, Mapping)]
-        return cls(known, form_choices(known))
+        return cls(known, form_choices(known), settings)
+
+    def has_devices(self, name: str) -> bool:
+        """Whether a choice of the form asks for devices: only these are held for users in the queue."""
+        try:
+            listed = pick_choice(self.profiles, self.settings, profile_of(name), options_of(name))
+        except LookupError:
+            return False
+        plan = listed.choice.plan if listed.choice is not None else None
+        return plan is not None and bool(plan.specs or plan.extended_resources.names)
 
     def text(self, name: str) -> str | None:
         """A choice's name for users; None if the form has no such choice."""

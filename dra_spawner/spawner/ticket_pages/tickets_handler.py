@@ -17,6 +17,8 @@ from tornado.web import HTTPError
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.fairness.tickets.ticket_book import TicketRefused
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.ticket_access import queue_hub, tickets_of
@@ -30,6 +32,8 @@ __all__ = ["TicketsHandler"]
 _FORM_SECONDS: Final = 30.0
 #: Users whose forms and changes are remembered.
 _MOST_USERS: Final = 2000
+#: Until an answer of the service about a choice is not awaited any more.
+_WAIT_SECONDS: Final = 1.0
 _NOT_KNOWN: Final = "Your place in a queue is not known now. This page tries again."
 _TRY_AGAIN: Final = "The queue cannot be changed now. Please try again in a minute."
 
@@ -41,7 +45,7 @@ class TicketsHandler(BeginningHandler):
         """Write the user's tickets, and the choice for which the page may offer one."""
         parts, own = self._of_page()
         form = await _user_form(parts)
-        answer: JsonObject = {"tickets": [], "problem": "", "own": _own_choice(parts, form)}
+        answer: JsonObject = {"tickets": [], "problem": "", "own": await _own_choice(parts, form)}
         try:
             answer["tickets"] = [each.as_json() for each in await own.shown(form)]
         except TicketsUnavailable:
@@ -51,7 +55,11 @@ class TicketsHandler(BeginningHandler):
     async def put(self) -> None:
         """Join a queue. Idempotent."""
         parts, own = self._of_page()
-        await self._change(own.join(await self._choice(parts), parts.server.user_groups))
+        choice = await self._choice(parts)
+        if problem := await _problem_of_queue(parts, await _user_form(parts), choice):
+            self._refuse(409, problem)
+        else:
+            await self._change(own.join(choice, parts.server.user_groups))
 
     async def delete(self) -> None:
         """Leave a queue. Idempotent; also for a choice that is gone."""
@@ -157,18 +165,36 @@ async def _user_form(parts: Any) -> UserForm:
     if found is None or now - found[0] > _FORM_SECONDS:
         await parts.form.learn_devices_of_choices()
         profiles = spawner._get_initialized_profile_list(await parts.form.own_profiles()) or ()
-        found = known[spawner.user.name] = (now, UserForm.of(profiles))
+        settings = {"device_claims": parts.server.configured["device_claims"]}
+        found = known[spawner.user.name] = (now, UserForm.of(profiles, settings))
         if len(known) > _MOST_USERS:
             del known[next(iter(known))]
     return found[1]
 
 
-def _own_choice(parts: Any, form: UserForm) -> JsonObject | None:
+async def _problem_of_queue(parts: Any, form: UserForm, choice: str) -> str:
+    """Why nobody can wait in a queue for a choice; empty if one can."""
+    if not form.has_devices(choice):
+        return "This choice has no device that could be held for you."
+    client: AvailabilityClient | None = parts.form.availability
+    state = AvailabilityState.UNKNOWN
+    if client is not None:
+        view = await client.latest(_WAIT_SECONDS)
+        is_listed = choice in view.choices
+        state = (view.of(choice) if is_listed else await client.of_combination(choice, _WAIT_SECONDS)).state
+    if state is AvailabilityState.NEVER:
+        return "No machine can ever run this choice."
+    # The service holds devices for choices that it knows.
+    return "There is no queue for this choice now. Please try again in a minute." if state is state.UNKNOWN else ""
+
+
+async def _own_choice(parts: Any, form: UserForm) -> JsonObject | None:
     """The choice of a start that waits or has waited in vain; None where the page offers no ticket."""
     page, spawner = parts.page, parts.server.spawner
     is_waiting = page.is_waiting()
     if spawner.ready or not (is_waiting or page.has_waited_in_vain()):
         return None
     name = form.chosen(parts.server.chosen_profile, spawner.user_options)
-    text = form.text(name) if name is not None else None
-    return {"choice": name, "text": text, "is_waiting": is_waiting} if text is not None else None
+    if name is None or await _problem_of_queue(parts, form, name):
+        return None
+    return {"choice": name, "text": form.text(name), "is_waiting": is_waiting}

@@ -22,13 +22,16 @@ FORM = UserForm.of(
             "slug": "gpu",
             "display_name": "GPU &lt;b&gt; <i>slice</i>",
             "default": True,
+            "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}},
             "profile_options": {
                 "memory": {"choices": {"5Gi": {"default": True}, "15Gi": {"display_name": "15 GiB"}}},
                 "image": {"choices": {"a": {"default": True}}, "unlisted_choice": {"enabled": True}},
             },
         },
+        {"slug": "cpu"},
         "no profile",
-    ]
+    ],
+    {},
 )
 
 
@@ -96,7 +99,7 @@ async def test_a_queue_that_cannot_be_read() -> None:
     with pytest.raises(TicketsUnavailable):
         await fresh.shown(FORM)
     assert await shown(tickets) == [("gpu", ShownState.KEPT)]
-    cluster.seconds = 61.0  # it may have been held meanwhile, and its time may be over
+    cluster.seconds = 31.0  # it may have been held meanwhile, and its time may be over
     with pytest.raises(TicketsUnavailable):
         await tickets.shown(FORM)
     with pytest.raises(TicketsUnavailable):
@@ -175,3 +178,8 @@ def test_the_choice_of_options() -> None:
         None,
         None,
     ]
+    assert {name: FORM.has_devices(name) for name in ("gpu/memory=15Gi", "cpu", "gone")} == {
+        "gpu/memory=15Gi": True,
+        "cpu": False,
+        "gone": False,
+    }

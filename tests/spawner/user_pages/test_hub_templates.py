@@ -117,6 +117,23 @@ def test_the_home_page_of_a_user_without_news_is_the_hubs_own():
     assert "dra-servers" not in home(hub_environment(), server(), server("second", active=True))
 
 
+@all_of_them("page", ["home.html", "not_running.html", "spawn.html", "spawn_pending.html"])
+def test_pages_have_the_queue_where_it_is_on(page):
+    template = hub_environment().get_template(page)
+    known = {"static_url": lambda name, **_: name, "services": [], "parsed_scopes": [], "xsrf_token": "</script>"}
+    for is_on in (False, True):
+        own = server("b &/c")
+        own.tickets = is_on
+        user = user_with(own)
+        user.name = "ada & bob"
+        text = template.render(
+            user=user, for_user=user, spawner=own, server_name=own.name, default_server=own, base_url="/hub/", **known
+        )
+        assert [('id="dra-tickets"' in text), ('id="dra-tickets-data"' in text)] == [is_on, is_on]
+        assert ("dra-spawner/tickets?user=ada%20%26%20bob" in text) is is_on
+        assert '"</script>"' not in text
+
+
 def test_foreign_text_stays_text():
     hostile = "<script>alert(1)</script>"
     text = home(hub_environment(), server(hostile, ServerRecord.of_failure(hostile)))
