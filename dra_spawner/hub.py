@@ -216,13 +216,19 @@ def role_problems(hub: JupyterHub, service: str) -> tuple[str, ...]:
 
 
 def ticket_problems(spawner: DRASpawner) -> tuple[str, ...]:
-    """A sentence if users may join a queue from which nobody ever gets a device."""
-    if is_configured(spawner.placeholder_service):
-        return ()
-    return (
-        f"c.DRASpawner.tickets is on, but this hub has no service {spawner.placeholder_service!r}, which holds devices "
-        "for users in the queue",
-    )
+    """Sentences about settings with which no user in the queue ever gets a device."""
+    found = []
+    if not is_configured(spawner.placeholder_service):
+        found.append(
+            f"c.DRASpawner.tickets is on, but this hub has no service {spawner.placeholder_service!r}, which holds "
+            "devices for users in the queue"
+        )
+    if spawner.enable_user_namespaces:
+        found.append(
+            "c.DRASpawner.tickets is on, but no device is held for users in the queue with enable_user_namespaces: "
+            "a claim stays in its namespace"
+        )
+    return tuple(found)
 
 
 async def _serves_availability() -> bool:

@@ -94,6 +94,8 @@ NO_DEVICES = "CRITICAL The hub ends, as no server of a profile with devices coul
         ),
         "wrong setting": ("c.DRASpawner.retry_failed_pod_after_seconds = 'x'\nsetup(c)", 1, "CRITICAL The hub ends because of a wrong setting"),
         "roles after those of the service": ("c.JupyterHub.services = [{'name': 'dra-spawner'}]\nc.JupyterHub.load_roles = [{'name': 'a'}]\nsetup(c)", 0, "WARNING c.JupyterHub.load_roles has no role of the service dra-spawner"),
+        "a queue without its service": ("setup(c)\nc.DRASpawner.tickets = True", 0, "WARNING c.DRASpawner.tickets is on, but this hub has no service 'dra-spawner'"),
+        "a queue with namespaces of users": ("setup(c)\nc.DRASpawner.tickets = c.DRASpawner.enable_user_namespaces = True", 0, "WARNING c.DRASpawner.tickets is on, but no device is held"),
         "a chart that fails": (
             "import sys, types\nsys.modules['z2jh'] = types.SimpleNamespace(get_config=lambda *_: 1 / 0)\nsetup(c)",
             0,
