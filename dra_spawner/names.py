@@ -114,6 +114,9 @@ NODE_PURPOSE: Final = "hub.jupyter.org/node-purpose"
 #: On the namespace of a user's servers: namespace of the hub that made it. The chart's policies go by this label.
 HUB_NAMESPACE: Final = "hub.jupyter.org/hub-namespace"
 
+#: Annotation of a user's pod: the warning that its server is stopped for being idle, and what its user has answered.
+IDLE_NOTICE: Final = "hub.jupyter.org/dra-idle-notice"
+
 #: API group of consumers of a claim that are not pods.
 CONSUMER_GROUP: Final = "hub.jupyter.org"
 #: Beginning of this project's annotations and labels.

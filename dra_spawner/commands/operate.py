@@ -1,4 +1,4 @@
-"""The command lines of ``dra-spawner status``, ``classes`` and ``drain``, which ask a running service."""
+"""The command lines of ``dra-spawner status``, ``classes``, ``idle`` and ``drain``, which ask a running service."""
 
 from __future__ import annotations
 
@@ -52,6 +52,21 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_common(classes)
     classes.set_defaults(run=_classes)
 
+    idle = commands.add_parser(
+        "idle",
+        help="list servers that hold devices but are idle, with device-hours",
+        description="Print the servers with devices, what is known of their use, and the device-hours since they are\n"
+        "idle. Names of users need the scope custom:dra-spawner:admin.",
+        epilog="examples:\n"
+        "  dra-spawner idle\n"
+        "  dra-spawner idle --format json | jq '[.items[].idle_device_hours] | add'\n"
+        f"{_WHERE}\n"
+        "exit code:\n"
+        "  0 no server is idle; 1 there are some; 2 the service cannot be asked",
+    )
+    _add_common(idle)
+    idle.set_defaults(run=_idle)
+
     drain = commands.add_parser(
         "drain",
         help="list what is drained; drain a node or a device, or end it",
@@ -93,6 +108,12 @@ def _classes(options: argparse.Namespace) -> int:
     from dra_spawner.commands.asking.classes_command import print_classes
 
     return _ask(options, lambda client: print_classes(client, sys.stdout, as_json=options.format == "json"))
+
+
+def _idle(options: argparse.Namespace) -> int:
+    from dra_spawner.commands.asking.idle_command import print_idle
+
+    return _ask(options, lambda client: print_idle(client, sys.stdout, as_json=options.format == "json"))
 
 
 def _drain(options: argparse.Namespace) -> int:

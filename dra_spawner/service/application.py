@@ -12,7 +12,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -39,11 +40,14 @@ from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.idle.hub_reports import HubReports
+from dra_spawner.service.idle.idle_servers import IdleServers
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.log_format import ServiceLogFormatter, join_logs, log_request
 from dra_spawner.service.metrics.calendar_metrics import register_calendars
 from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
+from dra_spawner.service.metrics.idle_metrics import register_idle_servers
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.ticket_metrics import register_tickets
 from dra_spawner.service.metrics.time_metrics import register_times
@@ -55,6 +59,7 @@ from dra_spawner.service.traits.class_traits import ClassTraits
 from dra_spawner.service.traits.demand_traits import DemandTraits
 from dra_spawner.service.traits.history_traits import HistoryTraits
 from dra_spawner.service.traits.hub_traits import HubTraits
+from dra_spawner.service.traits.idle_traits import IdleTraits
 from dra_spawner.service.traits.limit_traits import LimitTraits
 from dra_spawner.service.traits.node_kind_settings import read_node_kinds
 from dra_spawner.service.traits.placeholder_traits import PlaceholderTraits
@@ -71,7 +76,7 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class DRASpawnerService(
-    HubTraits, ClassTraits, DemandTraits, HistoryTraits, LimitTraits, PlaceholderTraits, Application
+    HubTraits, ClassTraits, DemandTraits, HistoryTraits, IdleTraits, LimitTraits, PlaceholderTraits, Application
 ):
     """The service beside the hub."""
 
@@ -350,6 +355,10 @@ class DRASpawnerService(
             assert context.availability is not None  # `follow` has set it
             waits = context.waits = WaitLearning(controller, context.availability, history)
             register_waits(context.registry, waits.calibration)
+            hub = HubReports.of(context.web.hub_auth)
+            settings = self.idle_settings()
+            idle = context.idle = IdleServers(settings, controller, api, context.decisions, hub, elector.require)
+            register_idle_servers(context.registry, idle)
             # The watch begins when all that follows it is there. The history ends last: a database that hangs must not
             # delay the release of the Lease.
             async with history, watch, controller, tickets, asyncio.TaskGroup() as tasks:
@@ -361,21 +370,19 @@ class DRASpawnerService(
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
-                tasks.create_task(
-                    elector.run(lambda: self._lead(controller, elector, history, scale_ahead, waits, tickets))
-                )
+                parts = (scale_ahead.leading, history.leading, waits.leading, tickets.leading, idle.leading)
+                tasks.create_task(elector.run(lambda: self._lead(controller, elector, parts)))
 
     async def _lead(
         self,
         controller: ScaleAheadController,
         elector: LeaderElector,
-        history: HistoryRecording,
-        scale_ahead: ScaleAheadRunner,
-        waits: WaitLearning,
-        tickets: TicketService,
+        parts: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
     ) -> None:
-        """Record, forecast and decide while this replica leads."""
-        async with scale_ahead.leading(), history.leading(), waits.leading(), tickets.leading():
+        """Record, forecast and decide while this replica leads; the parts end in the reverse order."""
+        async with contextlib.AsyncExitStack() as stack:
+            for leading in parts:
+                await stack.enter_async_context(leading())
             await controller.lead(elector.require)
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:

@@ -32,6 +32,7 @@ from dra_spawner.service.figures.idle_devices import IdleDevices
 from dra_spawner.service.figures.node_figures import NodeFigures
 from dra_spawner.service.figures.node_summaries import NodeSummaries
 from dra_spawner.service.history_recording import HistoryRecording
+from dra_spawner.service.idle.idle_servers import IdleServers
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.profile_answers import ProfileAnswers
 from dra_spawner.service.self_examination import SelfExamination
@@ -87,6 +88,7 @@ class ServiceContext:
     scale_ahead: ScaleAheadRunner | None = None
     waits: WaitLearning | None = None
     tickets: TicketService | None = None
+    idle: IdleServers | None = None
     examination: SelfExamination | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     budgets: ReadBudgets = field(default_factory=ReadBudgets)
@@ -235,4 +237,6 @@ class ServiceContext:
             found += self.waits.problems()
         if self.tickets is not None:
             found += self.tickets.problems()
+        if self.idle is not None:
+            found += self.idle.problems()
         return tuple(found)

@@ -20,12 +20,13 @@ from dra_spawner.kube.pod_ends import (
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.objects.start_objects import utc_now
 from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
-from dra_spawner.spawner.progress.idle_servers import has_devices, idle_seconds, idle_sentence
+from dra_spawner.spawner.progress.idle_servers import has_devices, has_notice, idle_seconds, idle_sentence
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.progress.start_progress import StartProgress
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
 if TYPE_CHECKING:
+    from dra_spawner.spawner.progress.activity_report import ActivityReport
     from dra_spawner.spawner.progress.session_time import SessionTime
 
 __all__ = ["HomePage"]
@@ -44,12 +45,15 @@ class HomePage:
     ----------
     record
         What is told of the last start and of the server's end.
+    report
+        What the server has reported of its kernels last; None if it has not.
     """
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
         self._spawner = server.spawner
         self.record = ServerRecord()
+        self.report: ActivityReport | None = None
         self._last_start: StartProgress | None = None
         self._is_stopping = False
         self._stored_at = 0.0
@@ -58,7 +62,7 @@ class HomePage:
 
     def record_start(self, progress: StartProgress) -> None:
         """Forget the last start."""
-        self.record, self._last_start = ServerRecord(), progress
+        self.record, self.report, self._last_start = ServerRecord(), None, progress
         getattr(self._spawner.pod_reflector, "ended", {}).pop(self._server.pod_key, None)
 
     def record_place(self, progress: StartProgress, told: asyncio.Task[None] | None) -> None:
@@ -102,9 +106,16 @@ class HomePage:
 
     def record_stop(self) -> None:
         """Remember why JupyterHub stops a server: a start that the hub finds after its own restart does not answer."""
-        phase = ((self._server.pod() or {}).get("status") or {}).get("phase")
+        pod = self._server.pod() or {}
+        phase = (pod.get("status") or {}).get("phase")
+        self.report = None
         if self._last_start is None and phase == "Pending":
             self.record_failure(_HUB_RESTARTED)
+        elif has_notice(pod):
+            from dra_spawner.spawner.idle_devices.idle_notes import notice_of_pod, stop_sentence  # few hubs stop any
+
+            if sentence := stop_sentence(notice_of_pod(pod), utc_now()):
+                self.record = ServerRecord.of_end(sentence)
 
     def forget_server(self) -> None:
         """Forget the server, but not why its last start failed."""
@@ -130,6 +141,15 @@ class HomePage:
         if reading.age() > _DEVICE_NOTE_SECONDS:
             reading.begin()
         return reading.value.withdrawn if reading.value is not None else ""
+
+    def idle_note(self) -> JsonObject | None:
+        """The warning that the running server is stopped for being idle; None without one."""
+        pod = self._server.pod() or {}
+        if not has_notice(pod):
+            return None
+        from dra_spawner.spawner.idle_devices.idle_notes import idle_note, notice_of_pod  # few hubs stop any
+
+        return idle_note(notice_of_pod(pod), utc_now())
 
     def idle_timeout(self) -> int:
         """Seconds without activity after which the running server is stopped; 0 for none."""

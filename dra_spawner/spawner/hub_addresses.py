@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 
 __all__ = [
+    "ACTIVITY",
     "AVAILABILITY",
     "DEVICES",
+    "KEEP",
+    "KEEP_FORM",
     "START",
     "TICKETS",
     "USE",
@@ -26,8 +29,11 @@ __all__ = [
     "serve_use",
 ]
 
+ACTIVITY: Final = "dra-spawner/activity"
 AVAILABILITY: Final = "dra-spawner/availability"
 DEVICES: Final = "dra-spawner/devices"
+KEEP: Final = "dra-spawner/keep"
+KEEP_FORM: Final = "dra-spawner/keep-form"
 START: Final = "dra-spawner/start"
 TICKETS: Final = "dra-spawner/tickets"
 USE: Final = "dra-spawner/use"
@@ -39,8 +45,17 @@ def serve_availability() -> bool:
 
 
 def serve_devices() -> bool:
-    """Tell servers their own devices; returns whether the hub has a web application yet. Idempotent."""
-    return serve_in_hub(DEVICES, _devices_handler)
+    """Tell servers their own devices, and hear what they do; returns whether the hub has a web application yet.
+
+    Idempotent.
+    """
+    handlers = {
+        DEVICES: _devices_handler,
+        ACTIVITY: _activity_handler,
+        KEEP: _keep_handler,
+        KEEP_FORM: _keep_form_handler,
+    }
+    return all(serve_in_hub(address, handler) for address, handler in handlers.items())
 
 
 def serve_start() -> bool:
@@ -68,6 +83,24 @@ def _devices_handler() -> type[QuietHandler]:
     from dra_spawner.spawner.my_devices.my_devices_handler import DevicesHandler
 
     return DevicesHandler
+
+
+def _activity_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.idle_devices.activity_handler import ActivityHandler
+
+    return ActivityHandler
+
+
+def _keep_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.idle_devices.keep_handlers import KeepHandler
+
+    return KeepHandler
+
+
+def _keep_form_handler() -> type[QuietHandler]:
+    from dra_spawner.spawner.idle_devices.keep_handlers import KeepFormHandler
+
+    return KeepFormHandler
 
 
 def _start_handler() -> type[QuietHandler]:

@@ -1,10 +1,11 @@
-"""Asks the hub for the devices of this server, with the server's own token. It answers in time, or not at all."""
+"""Asks the hub, with the server's own token, such as for its devices. It answers in time, or not at all."""
 
 from __future__ import annotations
 
 import json
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -13,20 +14,38 @@ from urllib.parse import urlsplit
 
 from dra_spawner.user_server.shown_devices import InvalidAnswer, ShownDevices, read_answer, text
 
-__all__ = ["NotKnown", "ask_hub"]
+__all__ = ["NotKnown", "ask_hub", "hub_json"]
 
-_ADDRESS: Final = "dra-spawner/devices"
+_DEVICES: Final = "dra-spawner/devices"
 #: The hub itself waits up to 3 s for the cluster.
 _LIMIT_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 2**20
 
 
 class NotKnown(Exception):
-    """Raised if the devices are not known; the message is a sentence for the user."""
+    """Raised if the hub's answer is not known; the message is a sentence for the user.
+
+    Attributes
+    ----------
+    status
+        The hub's status; 0 without one.
+    message
+        The hub's own sentence; empty without one.
+    """
+
+    def __init__(self, sentence: str, status: int = 0, message: str = "") -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    json: object
 
 
 def ask_hub(environment: Mapping[str, str], limit_seconds: float = _LIMIT_SECONDS) -> ShownDevices:
-    """Return the hub's answer.
+    """Return the hub's answer about this server's devices.
 
     Parameters
     ----------
@@ -38,14 +57,38 @@ def ask_hub(environment: Mapping[str, str], limit_seconds: float = _LIMIT_SECOND
     NotKnown
         Without a valid answer in time.
     """
+    answer = hub_json(environment, _DEVICES, limit_seconds=limit_seconds)
+    try:
+        return read_answer(answer)
+    except InvalidAnswer as error:
+        raise NotKnown(f"The hub's answer is not understood: {error}.") from None
+
+
+def hub_json(
+    environment: Mapping[str, str], address: str, body: object = None, *, limit_seconds: float = _LIMIT_SECONDS
+) -> object:
+    """Return the JSON of the hub's answer; None where it is none.
+
+    Parameters
+    ----------
+    address
+        Below the hub's prefix.
+    body
+        JSON to post; None for a question.
+
+    Raises
+    ------
+    NotKnown
+        Without an answer in time, or with a refusal; `NotKnown.status` is the hub's status, or 0.
+    """
     url, token = environment.get("JUPYTERHUB_API_URL", ""), environment.get("JUPYTERHUB_API_TOKEN", "")
     if not url or not token:
         raise NotKnown("This is no server of JupyterHub: JUPYTERHUB_API_URL and JUPYTERHUB_API_TOKEN are not set.")
-    answers: SimpleQueue[ShownDevices | NotKnown] = SimpleQueue()
+    answers: SimpleQueue[_Answered | NotKnown] = SimpleQueue()
 
     def ask() -> None:
         try:
-            answers.put(_ask(url, token, environment, limit_seconds))
+            answers.put(_Answered(_ask(url, token, environment, address, body, limit_seconds)))
         except NotKnown as unknown:
             answers.put(unknown)
         except TimeoutError:
@@ -62,14 +105,16 @@ def ask_hub(environment: Mapping[str, str], limit_seconds: float = _LIMIT_SECOND
         answer = _too_late(limit_seconds)
     if isinstance(answer, NotKnown):
         raise answer
-    return answer
+    return answer.json
 
 
 def _too_late(limit_seconds: float) -> NotKnown:
     return NotKnown(f"The hub has not answered within {limit_seconds:g} s.")
 
 
-def _ask(url: str, token: str, environment: Mapping[str, str], limit_seconds: float) -> ShownDevices:
+def _ask(
+    url: str, token: str, environment: Mapping[str, str], address: str, body: object, limit_seconds: float
+) -> object:
     parts = urlsplit(url)
     prefix = parts.path.rstrip("/").removesuffix("api")
     if parts.hostname is None or parts.scheme not in ("http", "https"):
@@ -82,7 +127,11 @@ def _ask(url: str, token: str, environment: Mapping[str, str], limit_seconds: fl
     )
     try:
         headers = {"Authorization": f"token {token}", "Accept": "application/json"}
-        connection.request("GET", prefix + _ADDRESS, headers=headers)
+        if body is None:
+            connection.request("GET", prefix + address, headers=headers)
+        else:
+            headers["Content-Type"] = "application/json"
+            connection.request("POST", prefix + address, body=json.dumps(body), headers=headers)
         response = connection.getresponse()
         return _read(response.status, response.read(_MAX_BYTES))
     finally:
@@ -97,17 +146,16 @@ def _tls(environment: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _read(status: int, body: bytes) -> ShownDevices:
+def _read(status: int, body: bytes) -> object:
     if status == 404:
-        raise NotKnown("The hub does not tell servers their devices: it has no dra-spawner, or an older one.")
+        raise NotKnown("The hub does not tell servers their devices: it has no dra-spawner, or an older one.", status)
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         answer = None
     if status != 200:
         message = text(answer.get("message")) if isinstance(answer, dict) else ""
-        raise NotKnown(f"The hub answers {status}: {message}" if message else f"The hub answers {status}.")
-    try:
-        return read_answer(answer)
-    except InvalidAnswer as error:
-        raise NotKnown(f"The hub's answer is not understood: {error}.") from None
+        raise NotKnown(
+            f"The hub answers {status}: {message}" if message else f"The hub answers {status}.", status, message
+        )
+    return answer

@@ -318,6 +318,7 @@ ONE_OBJECT: Final = {
     "dra_spawner.spawner.home_page": "events of the pod of its own server: reason and time of creation",
     "dra_spawner.spawner.hub_start.shape_publication": "what the hub itself has published",
     "dra_spawner.placeholders.controller.round.executor": "whether a warm claim, whose fields the watch has read, is still allocated",
+    "dra_spawner.service.idle.idle_servers": "a user's pod, whose annotations the watch has read: it is written only",
     "dra_spawner.service.leader_label": "its own pod, whose labels the watch has read: it is written only",
     "dra_spawner.placeholders.controller.round.reservations": "version and reservation of a warm claim, which the watch has read",
 }

@@ -50,6 +50,7 @@ STREAM: Final = "api/events"
 DONE: Final = {
     ("GET", "oauth_callback"): 400,
     ("POST", "api/placements"): 404,
+    ("POST", "api/idle-servers/keep"): 409,
     ("POST", "api/placeholders/resume"): 404,
     ("GET", "api/calendar-entries/{id}"): 404,
     ("GET", "api/classes/{id}"): 404,

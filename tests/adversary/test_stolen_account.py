@@ -65,6 +65,7 @@ async def test_pods_of_others(thief: Thief) -> None:
     image = {"op": "replace", "path": "/spec/containers/0/image", "value": "registry.example.com/thief:1"}
     nothing_else, only = "of pods the labels hub.jupyter.org/preempted-at and", "only placeholders are deleted"
     other_label = "metadata.labels: of pods hub.jupyter.org/preempted-at is written"
+    annotation = "metadata.annotations: of users' servers hub.jupyter.org/dra-idle-notice is written"
     attempts: dict[str, tuple[Attempt, str]] = {
         "his image in the hub": (lambda t: t.change(pod, image), nothing_else),
         "his image in a server": (lambda t: t.change(ada, image), nothing_else),
@@ -79,7 +80,15 @@ async def test_pods_of_others(thief: Thief) -> None:
             lambda t: t.merge(ada, {"metadata": {"labels": {names.LEADER: names.TRUE}}}),
             other_label,
         ),
-        "an annotation": (lambda t: t.merge(eve, {"metadata": {"annotations": {"a": "b"}}}), nothing_else),
+        "an annotation": (lambda t: t.merge(eve, {"metadata": {"annotations": {"a": "b"}}}), annotation),
+        "a warning of the hub": (
+            lambda t: t.merge(pod, {"metadata": {"annotations": {names.IDLE_NOTICE: "{}"}}}),
+            annotation,
+        ),
+        "a long warning": (
+            lambda t: t.merge(ada, {"metadata": {"annotations": {names.IDLE_NOTICE: "x" * 1001}}}),
+            annotation,
+        ),
         "an owner": (lambda t: t.merge(ada, {"metadata": {"ownerReferences": [HUB]}}), nothing_else),
         "a finalizer": (lambda t: t.merge(ada, {"metadata": {"finalizers": ["example.com/f"]}}), nothing_else),
         "his image in a placeholder": (lambda t: t.change(t.path("pods", "placeholder-1"), image), nothing_else),
@@ -88,6 +97,8 @@ async def test_pods_of_others(thief: Thief) -> None:
     # Actions of the service are allowed.
     for path in (ada, eve):
         await thief.merge(path, {"metadata": {"labels": {names.PREEMPTED_AT: "1790000000-2"}}})
+        for notice in ('{"kept": 1}', '{"kept": 2}', None):
+            await thief.merge(path, {"metadata": {"annotations": {names.IDLE_NOTICE: notice}}})
     await thief.merge(thief.path("pods", "placeholder-1"), {})
     await thief.delete(thief.path("pods", "placeholder-1"))
     await cluster.admin.delete(resource_path("v1", "namespaces", None, other))

@@ -60,11 +60,14 @@ def hub_that(respond: Respond) -> Iterator[dict[str, str]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path == "/base/hub/dra-spawner/devices" and self.headers["Authorization"] == "token secret":
+            own = ("/base/hub/dra-spawner/devices", "/base/hub/dra-spawner/activity")
+            if self.path in own and self.headers["Authorization"] == "token secret":
                 with contextlib.suppress(OSError):
                     respond(self)
             else:
                 self.send_error(418)
+
+        do_POST = do_GET  # noqa: N815 (as http.server wants it)
 
         def log_message(self, *_: object) -> None:
             pass

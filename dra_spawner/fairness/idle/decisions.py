@@ -28,6 +28,8 @@ class IdleAction(StrEnum):
     WARN = "warn-idle-server"
     WITHDRAW = "withdraw-idle-warning"
     STOP = "stop-idle-server"
+    #: Its user has said that it is needed.
+    KEEP = "keep-idle-server"
 
 
 @dataclass(frozen=True, slots=True)

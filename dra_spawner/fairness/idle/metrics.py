@@ -70,7 +70,8 @@ _DCGM: Final = (
 )
 #: Devices of the example driver do not compute: what runs on them is the processor's work.
 _EXAMPLE: Final = (
-    'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!="", container!="POD"}[3m])) * 100'
+    "sum by (namespace, pod, exported_namespace, exported_pod) ("
+    'rate(container_cpu_usage_seconds_total{container!="", container!="POD"}[3m])) * 100'
 )
 
 PRESETS: Final[Mapping[str, MetricQuery]] = {

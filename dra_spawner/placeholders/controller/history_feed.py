@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from dra_spawner import names
+from dra_spawner.fairness.idle.decisions import IdleAction
 from dra_spawner.history.decision_log import Decision, DecisionLog, NumberedDecision
 from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
 from dra_spawner.kube.cluster_watch import Change, ChangeType
@@ -38,7 +39,7 @@ _AT_ONCE: Final = timedelta(seconds=5)
 _LONGEST_ASKED: Final = timedelta(minutes=30)
 _LONGEST_REASON: Final = 500
 #: Decisions about a user's pod that may not exist yet.
-_ABOUT_SERVERS: Final = frozenset({ReservePlaceholder.kind, LabelPod.kind, REFUSAL, PREFERENCE})
+_ABOUT_SERVERS: Final = frozenset({ReservePlaceholder.kind, LabelPod.kind, REFUSAL, PREFERENCE, *IdleAction})
 #: Details of decisions that name a user's pod.
 _SERVER_DETAILS: Final = ("beside", "for")
 _WORD: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")

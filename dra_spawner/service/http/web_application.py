@@ -37,6 +37,7 @@ from dra_spawner.service.http.classes import class_handlers, request_handlers
 from dra_spawner.service.http.classes.class_feed import ClassFeedHandler
 from dra_spawner.service.http.classes.class_news import ClassNewsHandler
 from dra_spawner.service.http.classes.classes_page import ClassesPage
+from dra_spawner.service.http.idle.idle_handlers import IdleKeepHandler, IdlePage, IdleServersHandler
 from dra_spawner.service.http.openapi_handler import OpenApiHandler
 from dra_spawner.service.http.pages import override_pages
 from dra_spawner.service.http.pages.nodes_page import NodesPage
@@ -97,11 +98,14 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/misses", MissesHandler),
     ("api/standing", StandingHandler),
     ("api/use", UseHandler),
+    ("api/idle-servers", IdleServersHandler),
+    ("api/idle-servers/keep", IdleKeepHandler),
     ("api/doctor", DoctorHandler),
     ("api/today", TodayHandler),
     ("nodes", NodesPage),
     ("report", MissReportPage),
     ("use", UsePage),
+    ("idle", IdlePage),
     ("placeholders", override_pages.PlaceholdersPage),
     ("api/timeline", TimelineHandler),
     ("timeline", TimelinePage),

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from dra_spawner import names
 from dra_spawner.profiles.compiler.extended_resources import of_pod
 from dra_spawner.spawner.progress.durations import duration_text
 
-__all__ = ["SHORTEST_SECONDS", "has_devices", "idle_seconds", "idle_sentence"]
+__all__ = ["SHORTEST_SECONDS", "has_devices", "has_notice", "idle_seconds", "idle_sentence"]
 
 #: JupyterHub asks its proxy, and servers report, every five minutes; a browser's connection counts each half a minute.
 SHORTEST_SECONDS: Final = 360
@@ -30,6 +31,11 @@ def idle_seconds(last_activity: datetime | None, started: datetime | None, now: 
 def has_devices(pod: Mapping[str, Any]) -> bool:
     """Whether a pod of the API has claims of devices, or resources of a device plugin such as ``nvidia.com/gpu``."""
     return bool((pod.get("spec") or {}).get("resourceClaims")) or bool(of_pod(pod).names)
+
+
+def has_notice(pod: Mapping[str, Any]) -> bool:
+    """Whether the service has written to a pod of the API that its server is idle."""
+    return names.IDLE_NOTICE in ((pod.get("metadata") or {}).get("annotations") or {})
 
 
 def idle_sentence(limit_seconds: int) -> str:

@@ -38,6 +38,10 @@ class ServerNote:
         Whether the text is a sentence about the running server, not its devices.
     is_urgent
         Whether the user must do something.
+    is_idle
+        Whether `text` is a warning that it is stopped for being idle.
+    kept_as
+        Name of the server by which its user may keep it; None if it may not be kept.
     """
 
     server: str
@@ -48,6 +52,8 @@ class ServerNote:
     runs: bool = False
     is_sentence: bool = False
     is_urgent: bool = False
+    is_idle: bool = False
+    kept_as: str | None = None
 
     @property
     def headline(self) -> str:
@@ -83,6 +89,9 @@ def _notes_of(server: Any) -> Iterator[ServerNote]:
     if getattr(server, "active", False):
         if page is not None and getattr(server, "ready", False) and (trouble := page.trouble):
             yield ServerNote(name, trouble, is_failure=True, runs=True)
+        if page is not None and getattr(server, "ready", False) and (warning := page.idle_note()) is not None:
+            kept_as = server.name if warning["may_keep"] else None
+            yield ServerNote(name, warning["sentence"], is_idle=True, kept_as=kept_as)
         if page is not None and getattr(server, "ready", False) and (note := page.device_note()):
             yield ServerNote(name, note, is_sentence=True)
         if record.place and getattr(server, "ready", False):

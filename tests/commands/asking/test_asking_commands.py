@@ -1,4 +1,4 @@
-"""``status``, ``classes`` and ``drain`` at a service at work, and at what is no service."""
+"""``status``, ``classes``, ``idle`` and ``drain`` at a service at work, and at what is no service."""
 
 from __future__ import annotations
 
@@ -109,6 +109,54 @@ async def test_classes_with_a_verdict(capsys: pytest.CaptureFixture[str], monkey
         assert out.endswith("\n- 'Lab' at 2026-11-24 17:00 CET: No: 12 of 60 users cannot start.\ufffd[31m\n")
         code, out, _ = await terminal.run("classes", "--format", "json")
         assert json.loads(out)["items"] == [ENTRY]
+
+
+IDLE = {
+    "user": "ada",
+    "server": "",
+    "pod": "jupyter-ada",
+    "choice": "gpu-slice",
+    "node": "n1",
+    "devices": ["gpu-0\u001b[31m"],
+    "held": 0.25,
+    "use": "idle",
+    "reason": "No kernel computes, and its devices are not used.",
+    "idle_since": "2026-11-24T17:00:00+00:00",
+    "idle_device_hours": 1.5,
+    "unused_since": None,
+    "connections": 0,
+    "has_policy": True,
+    "warned_at": None,
+    "stops_at": None,
+    "kept_until": None,
+    "kept": 0,
+}
+
+
+async def test_servers_that_hold_idle_devices(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = {**IDLE, "user": "", "use": "busy", "reason": "A kernel computes.", "idle_since": None, "has_policy": False}
+    items: list[dict[str, Any]] = [IDLE, {**busy, "idle_device_hours": 0.0}]
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.path == "/services/dra-spawner/api/idle-servers"
+        return web.json_response({"items": items, "problems": ["Prometheus is away."], "incomplete_because": ""})
+
+    async with serving(answer) as url:
+        terminal = Terminal(capsys, monkeypatch, url)
+        code, out, _ = await terminal.run("idle")
+        assert code == 1
+        assert out.startswith("- Prometheus is away.\n")
+        assert "ada       gpu-slice  gpu-0\ufffd[31m  idle  2026-11-24T17:00:00+00:00  1.50" in out
+        assert "(hidden)" in out
+        assert "A kernel computes. no policy" in out
+        assert out.endswith("1 of 2 servers with devices are idle, with 1.5 device-hours.\n")
+        code, out, _ = await terminal.run("idle", "--format", "json")
+        assert json.loads(out)["items"] == items
+        items.clear()
+        code, out, _ = await terminal.run("idle")
+        assert (code, out) == (0, "- Prometheus is away.\nNo server with devices was seen.\n")
 
 
 async def test_what_is_no_service_is_said_in_a_sentence(

@@ -11,9 +11,27 @@ def user(*servers):
     return SimpleNamespace(all_spawners=lambda: iter(servers))
 
 
-def parts(record: ServerRecord, trouble: str = "", note="") -> SimpleNamespace:
-    home = SimpleNamespace(record=record, trouble=trouble, device_note=lambda: note, session=lambda: record.session)
+def parts(record: ServerRecord, trouble: str = "", note="", idle=None) -> SimpleNamespace:
+    home = SimpleNamespace(
+        record=record,
+        trouble=trouble,
+        device_note=lambda: note,
+        session=lambda: record.session,
+        idle_note=lambda: idle,
+    )
     return SimpleNamespace(home=home)
+
+
+def test_a_server_that_is_about_to_be_stopped_for_being_idle():
+    for may_keep in (True, False):
+        idle = {"sentence": "It is idle.", "stops_at": "", "may_keep": may_keep}
+        running = SimpleNamespace(
+            name="b", display_name="", active=True, ready=True, _dra=parts(ServerRecord(), idle=idle)
+        )
+        note = ServerNote("Server b", "It is idle.", is_idle=True, kept_as="b" if may_keep else None)
+        assert server_notes(user(running)) == [note]
+        running.ready = False
+        assert server_notes(user(running)) == []
 
 
 def test_a_server_that_is_known_from_the_database_alone():

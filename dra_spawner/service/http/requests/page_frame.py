@@ -30,6 +30,7 @@ PAGES: Final[Mapping[str, str]] = {
     "audit": "Audit",
     "report": "Largest misses",
     "use": "Use",
+    "idle": "Idle",
     "doctor": "What to fix",
 }
 

@@ -10,6 +10,7 @@
   const LIMIT_MS = 10000;
   const SEEN = "dra-spawner:devices-seen";
   const WIDE_PIXELS = 900;
+  const KEEP = "I still need it";
   const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3 jp-icon-selectable"
     fill="#616161" d="M7 2v2H5a1 1 0 0 0-1 1v2H2v2h2v2H2v2h2v2H2v2h2v2a1 1 0 0 0 1 1h2v2h2v-2h2v2h2v-2h2v2h2v-2h2a1 1 0 0 0
     1-1v-2h2v-2h-2v-2h2v-2h-2V9h2V7h-2V5a1 1 0 0 0-1-1h-2V2h-2v2h-2V2h-2v2H9V2zm-1 4h12v12H6zm3 3v6h6V9z"/></svg>`;
@@ -25,6 +26,9 @@
     .dra-devices dl { display: grid; gap: 4px 8px; grid-template-columns: max-content 1fr; margin: 0; }
     .dra-devices dt { color: var(--jp-ui-font-color2); }
     .dra-devices dd { margin: 0; overflow-wrap: anywhere; }
+    .dra-devices .dra-idle { border: 2px solid var(--jp-warn-color0); border-radius: 4px; margin: 8px 0; padding: 8px; }
+    .dra-devices button { font: inherit; padding: 6px 12px; border: 1px solid var(--jp-border-color1); border-radius: 4px;
+      color: var(--jp-ui-font-color1); background: var(--jp-layout-color2); cursor: pointer; }
     .dra-devices .dra-note { color: var(--jp-ui-font-color2); }`;
 
   let shared = {};
@@ -89,12 +93,37 @@
     return `Your server ends at ${when}${isForMessage ? "" : `, in ${left}`}.${answer.ends_soon ? " Save your work." : ""}`;
   }
 
+  /** The warning that the server is stopped for being idle, with a button to keep it where that is allowed. */
+  function idleElement(idle, keep) {
+    const card = element("section", "", "dra-idle");
+    card.setAttribute("role", "alert");
+    card.append(element("h3", "⚠ This server is idle"), element("p", idle.sentence));
+    if (idle.may_keep) {
+      const button = element("button", KEEP);
+      button.type = "button";
+      button.addEventListener("click", () => {
+        button.disabled = true;
+        void keep().then((sentence) => {
+          if (sentence) {
+            card.append(element("p", sentence));
+            button.disabled = false;
+          }
+        });
+      });
+      card.append(button);
+    }
+    return card;
+  }
+
   /** The panel's content: the devices that were known last, and what is not known now. */
-  function show(node, answer, devices) {
+  function show(node, answer, devices, keep) {
     const parts = [element("h2", "My devices"), ...devices.map(deviceElement)];
     const end = endText(answer);
     if (end) {
       parts.splice(answer.ends_soon ? 1 : parts.length, 0, element("p", end, answer.ends_soon ? "dra-end" : ""));
+    }
+    if (answer.idle && answer.idle.sentence) {
+      parts.splice(1, 0, idleElement(answer.idle, keep));
     }
     const where = answer.node ? `On ${answer.node}` : "";
     const warm = answer.warm ? "prepared before your server started" : "";
@@ -124,6 +153,7 @@
     const settings = app.serviceManager.serverSettings;
     // A panel that is open is no activity of its user.
     const address = `${settings.baseUrl}dra-spawner/devices?no_track_activity=1`;
+    const keepAddress = `${settings.baseUrl}dra-spawner/keep?no_track_activity=1`;
 
     /** The server's answer; null where the server has none for anybody. */
     async function ask() {
@@ -139,6 +169,23 @@
         return { known: false, sentence: `Your server answers ${response.status}; its devices are not known now.` };
       } catch (error) {
         return { known: false, sentence: "Your server does not answer; its devices are not known now." };
+      }
+    }
+
+    /** Keep the server; a sentence if that failed. */
+    async function keep() {
+      try {
+        const init = { method: "POST", body: "{}", signal: AbortSignal.timeout(LIMIT_MS) };
+        const response = await ServerConnection.makeRequest(keepAddress, init, settings);
+        const found = response.ok ? await response.json() : {};
+        if (found.kept) {
+          known.idle = null;
+          await refresh();
+          return "";
+        }
+        return found.sentence || `Your server answers ${response.status}. Try again, or run a cell.`;
+      } catch (error) {
+        return "Your server does not answer. Try again, or run a cell.";
       }
     }
 
@@ -165,12 +212,14 @@
       if (answer === null || !answer.known) {
         // What was known last stays, with its time.
         const sentence = answer === null ? "Your server does not tell its devices any more." : answer.sentence;
-        show(panel.node, { ...known, known: false, sentence }, known.devices);
+        show(panel.node, { ...known, known: false, sentence, idle: answer && answer.idle }, known.devices, keep);
+        warnIdle(answer && answer.idle);
         return;
       }
       const endsAt = Number.isFinite(answer.ends_in_seconds) ? new Date(Date.now() + answer.ends_in_seconds * 1000) : null;
       known = { ...answer, at: new Date(), endsAt };
-      show(panel.node, known, known.devices);
+      show(panel.node, known, known.devices, keep);
+      warnIdle(known.idle);
       openOnce();
       if (!known.ends_soon) {
         isEndSaid = false;
@@ -190,6 +239,18 @@
           void app.commands.execute("apputils:notify", { message, type: "warning", options: { autoClose: false } });
         }
       }
+    }
+
+    let isWarnedIdle = false;
+
+    /** A notification, once for each warning; the panel opens, as it has the button. */
+    function warnIdle(idle) {
+      if (idle && idle.sentence && !isWarnedIdle) {
+        app.shell.activateById(panel.id);
+        const message = `This server is idle. ${idle.sentence}`;
+        void app.commands.execute("apputils:notify", { message, type: "warning", options: { autoClose: false } });
+      }
+      isWarnedIdle = Boolean(idle && idle.sentence);
     }
 
     // A user who has never seen the panel does not know that it is there. On a phone it would hide all else.
@@ -225,7 +286,7 @@
 
   const plugin = {
     id: "dra-spawner:devices",
-    description: "Shows the devices of this server, and warns when one fails.",
+    description: "Shows the devices of this server, and warns when one fails or when the server is idle.",
     autoStart: true,
     activate: (app) => {
       // JupyterLab's start does not wait for it, and never fails because of it.

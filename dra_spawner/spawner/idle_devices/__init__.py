@@ -1,0 +1,1 @@
+"""Servers whose devices are idle: what servers report, what their users are told, and "I still need it"."""

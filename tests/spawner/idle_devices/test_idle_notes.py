@@ -1,0 +1,53 @@
+"""What a warned user reads, and why a server was ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.fairness.idle.notices import Notice
+from dra_spawner.spawner.idle_devices.idle_notes import idle_note, notice_of_pod, stop_sentence
+from tests.all_of_them import all_of_them
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+WARNED = Notice(NOW - MINUTE, NOW - 60 * MINUTE, NOW + 14 * MINUTE, keeps_left=1)
+HEAD = "Nothing has computed on this server for 60 min, so it is stopped "
+TAIL = ", and others can use its devices. Files stay; variables of notebooks are lost."
+
+
+@all_of_them("notice, sentence, may_keep", {
+    "warned": (WARNED, f"{HEAD}in about 14 min{TAIL}", True),
+    "late": (Notice(NOW, NOW - 60 * MINUTE, NOW, keeps_left=1), f"{HEAD}in about 60 s{TAIL}", True),
+    "kept too often": (
+        Notice(NOW, NOW - 60 * MINUTE, NOW + 14 * MINUTE),
+        f"{HEAD}in about 14 min{TAIL} It cannot be kept again: run a cell if you need it.", False,
+    ),
+})  # fmt: skip
+def test_a_warning(notice: Notice, sentence: str, may_keep: bool) -> None:
+    found = idle_note(notice, NOW)
+    assert found is not None
+    assert (found["sentence"], found["may_keep"]) == (sentence, may_keep)
+
+
+def test_without_a_warning_nothing_is_said() -> None:
+    assert idle_note(Notice(kept_until=NOW, kept=1), NOW) is None
+    assert idle_note(Notice(warned_at=NOW), NOW) is None
+
+
+@all_of_them("pod", {
+    "none": None, "empty": {}, "no annotations": {"metadata": {"annotations": None}},
+    "a number": {"metadata": {"annotations": {names.IDLE_NOTICE: 5}}},
+    "nonsense": {"metadata": {"annotations": {names.IDLE_NOTICE: "{"}}},
+})  # fmt: skip
+def test_a_pod_that_says_nothing(pod: Any) -> None:
+    assert notice_of_pod(pod) == Notice()
+
+
+def test_the_end_of_a_server_is_that_of_a_stop_for_some_minutes() -> None:
+    pod = {"metadata": {"annotations": {names.IDLE_NOTICE: Notice(NOW, NOW - 60 * MINUTE, NOW, stopped_at=NOW).text()}}}
+    notice = notice_of_pod(pod)
+    sentence = "Nothing computed on it for 60 min, so its devices are free for others now."
+    assert [stop_sentence(notice, NOW + each * MINUTE) for each in (-1, 0, 5, 6)] == ["", sentence, sentence, ""]
+    assert stop_sentence(WARNED, NOW) == ""
