@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 
 from tests.browser.hub_browser import chromium, logged_in, picture
-from tests.browser.test_my_devices import installed
+from tests.browser.jupyter_extension import installed
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.device_questions import new_token
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.idle_hub import POLICY, IdleHub, idle_hub
-from tests.integration.test_my_devices import new_token
 from tests.local_server import get
 from tests.polling import eventually
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-from pathlib import Path
 
 import aiohttp
 import pytest
 
-import dra_spawner
 from dra_spawner.kube.client.api import resource_path
 from tests.browser.hub_browser import chromium, logged_in, picture
+from tests.browser.jupyter_extension import installed
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
@@ -22,7 +21,6 @@ playwright = pytest.importorskip("playwright.async_api")
 axe = pytest.importorskip("axe_playwright_python.async_playwright")
 pytest.importorskip("jupyterlab")
 
-PACKAGE = Path(dra_spawner.__file__).parent / "user_server"
 CONFIG = """
 import sys
 c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
@@ -39,18 +37,6 @@ c.DRASpawner.profile_list = [{{"display_name": "share", "slug": "share", "kubesp
 HOSTILE = "<b class=hostile>40</b>"
 ENDS_SOON = re.compile(r"^Your server ends at .*, in 9 min\. Save your work\.$")
 MARK = [{"key": "example.com/xid", "value": "48", "effect": "NoSchedule"}]
-
-
-def installed(directory: Path) -> dict[str, str]:
-    """Variables by which Jupyter finds the extension, laid out as in the wheel."""
-    labextensions = directory / "share" / "labextensions"
-    settings = directory / "etc" / "jupyter_server_config.d"
-    for path in (labextensions, settings, directory / "home"):
-        path.mkdir(parents=True)
-    (labextensions / "dra-spawner").symlink_to(PACKAGE / "labextension")
-    (settings / "dra-spawner.json").symlink_to(PACKAGE / "jupyter_server_config.json")
-    home = {"HOME": str(directory / "home"), "JUPYTER_CONFIG_DIR": str(directory / "home" / "jupyter")}
-    return {"JUPYTER_PATH": str(labextensions.parent), "JUPYTER_CONFIG_PATH": str(settings.parent), **home}
 
 
 async def token_of(hub: HubProcess, user: str) -> str:

@@ -46,3 +46,10 @@ async def server_tokens(cluster: ClusterUnderTest) -> dict[str, str]:
         for variable in pod["spec"]["containers"][0].get("env") or ()
         if variable["name"] == "JUPYTERHUB_API_TOKEN"
     }
+
+
+async def new_token(hub: HubProcess, user: str, **body: Any) -> str:
+    """A token of a user."""
+    status, answer = await hub.request("POST", f"/users/{user}/tokens", body)
+    assert status == 201, answer
+    return str(answer["token"])

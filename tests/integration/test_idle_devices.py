@@ -12,12 +12,11 @@ from dra_spawner.fairness.idle.notices import Notice
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.service.idle.hub_reports import HubReports
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.device_questions import server_tokens
+from tests.integration.device_questions import new_token, server_tokens
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_with_service import log_in
 from tests.integration.idle_hub import POLICY, IdleHub, idle_hub
 from tests.integration.service_process import free_url
-from tests.integration.test_my_devices import new_token
 from tests.polling import eventually
 from tests.service.replica import TOKEN
 

@@ -11,7 +11,7 @@ import pytest
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.user_server.own_devices import devices_of_server
 from tests.cluster.fault_proxy import Fault
-from tests.integration.device_questions import Answer, ask, server_tokens, told
+from tests.integration.device_questions import Answer, ask, new_token, server_tokens, told
 from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import log_in
@@ -29,12 +29,6 @@ c.DRASpawner.profile_list = [
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 """
 SERVER_ONLY = "This token is not of one server of its owner."
-
-
-async def new_token(hub: HubProcess, user: str, **body: Any) -> str:
-    status, answer = await hub.request("POST", f"/users/{user}/tokens", body)
-    assert status == 201, answer
-    return str(answer["token"])
 
 
 def devices(answer: Answer) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
+from dra_spawner.fairness.idle.decisions import IdleAction
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
@@ -309,6 +310,8 @@ def test_pods_of_users_are_found_in_decisions(cluster: Cluster, replica: Replica
     assert decided(replica, "delete-placeholder", placeholder, "for jupyter-adam") == ()
     coming = "Pod hub/jupyter-grace"
     assert decided(replica, REFUSAL, coming, "no placeholder is warm") == ("jupyter-grace",)
+    for action in IdleAction:
+        assert decided(replica, action, coming, "It is idle.") == ("jupyter-grace",)
     assert decided(replica, "create-placeholder", "shape s", "waits", beside="hub/jupyter-bob") == ("jupyter-bob",)
     own = cluster.replica(user_namespaces=True)
     own.feed.begin()

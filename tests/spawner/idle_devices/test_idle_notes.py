@@ -19,7 +19,7 @@ TAIL = ", and others can use its devices. Files stay; variables of notebooks are
 
 @all_of_them("notice, sentence, may_keep", {
     "warned": (WARNED, f"{HEAD}in about 14 min{TAIL}", True),
-    "late": (Notice(NOW, NOW - 60 * MINUTE, NOW, keeps_left=1), f"{HEAD}in about 60 s{TAIL}", True),
+    "late": (Notice(NOW, NOW - 60 * MINUTE, NOW, keeps_left=1), f"{HEAD}in about 60 seconds{TAIL}", True),
     "kept too often": (
         Notice(NOW, NOW - 60 * MINUTE, NOW + 14 * MINUTE),
         f"{HEAD}in about 14 min{TAIL} It cannot be kept again: run a cell if you need it.", False,
@@ -49,5 +49,5 @@ def test_the_end_of_a_server_is_that_of_a_stop_for_some_minutes() -> None:
     pod = {"metadata": {"annotations": {names.IDLE_NOTICE: Notice(NOW, NOW - 60 * MINUTE, NOW, stopped_at=NOW).text()}}}
     notice = notice_of_pod(pod)
     sentence = "Nothing computed on it for 60 min, so its devices are free for others now."
-    assert [stop_sentence(notice, NOW + each * MINUTE) for each in (-1, 0, 5, 6)] == ["", sentence, sentence, ""]
+    assert [stop_sentence(notice, NOW + each * MINUTE) for each in (-1, 0, 5, 6)] == [sentence, sentence, sentence, ""]
     assert stop_sentence(WARNED, NOW) == ""
