@@ -96,7 +96,10 @@ def problems_around_claims(
             problems += _profile_problems(profile, where, known_traits)
         else:
             problems.append(Problem(where, shown(profile), "a profile, which is a mapping"))
-    return problems + profile_name_problems(profile_list, path)
+    # Imported here, as only checks of whole lists need it.
+    from dra_spawner.profiles.instead import instead_problems
+
+    return [*problems, *profile_name_problems(profile_list, path), *instead_problems(profile_list, path)]
 
 
 def free_texts(profile_list: object, path: str = "profile_list") -> Iterator[str]:

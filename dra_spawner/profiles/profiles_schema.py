@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra_spawner.profiles.compiler.vlan_policy import vlans_schema
+from dra_spawner.profiles.instead import INSTEAD, TAKE_INSTEAD, instead_schema
 from dra_spawner.profiles.intel_gas.gas_language import intel_gas_schema
 from dra_spawner.profiles.syntax.json_schema import DRAFT, json_schema
 
@@ -65,6 +66,8 @@ def profiles_schema() -> dict[str, Any]:
                     "device_claims": claims,
                     "intel_gas": _part(intel_gas_schema()),
                     "vlans": _part(vlans_schema()),
+                    INSTEAD: {"anyOf": [instead_schema(), {"type": "null"}]},
+                    TAKE_INSTEAD: {"type": "boolean"},
                 },
             },
             "profile": {

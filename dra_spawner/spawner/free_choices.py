@@ -17,7 +17,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.targets.choice_names import choice_name
+from dra_spawner.placeholders.planner.targets.choice_names import choice_name, options_of, profile_of
 from dra_spawner.profiles.choices import ListedChoice, pick_choice
 from dra_spawner.simulator.scheduler.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.availability.client import AvailabilityClient
@@ -28,20 +28,34 @@ from dra_spawner.spawner.availability.form_choices import (
     chosen_profile,
     form_choices,
     name_of_options,
+    options_with,
     picks_of,
     slug_of,
 )
+from dra_spawner.spawner.availability.shown import ShownAvailability
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.smaller_choice import ClaimsSize, claims_size, is_smaller, size_order
 
-__all__ = ["MOST_OFFERED", "FreeChoice", "OtherChoices", "free_choices", "other_choices"]
+__all__ = [
+    "FREE",
+    "MOST_OFFERED",
+    "FreeChoice",
+    "NamedInstead",
+    "OtherChoices",
+    "free_choices",
+    "named_instead",
+    "other_choices",
+    "states_of",
+]
 
 #: Choices that a user is offered.
 MOST_OFFERED: Final = 3
 #: Choices of other profiles, and of the own one, that are compiled; a form may have hundreds.
 _MAX_COMPILED: Final = 60
+#: Names of ``instead`` that count (`dra_spawner.profiles.instead.MOST_INSTEAD`).
+_MAX_NAMED: Final = 8
 #: Choices that are looked at one by one, the best first; each is a question or a search.
 _MAX_LOOKED_AT: Final = 6
 #: Until an answer of the service is not awaited any more.
@@ -51,7 +65,8 @@ _OLDEST_SECONDS: Final = 15.0
 #: Seconds for which servers that wait for the same share what a form has beside it.
 _SHARED_SECONDS: Final = 60.0
 _MAX_SHARED: Final = 64
-_FREE: Final = frozenset({AvailabilityState.READY, AvailabilityState.FREE, AvailabilityState.AFTER_PLACEHOLDER})
+#: States in which a server would start now.
+FREE: Final = frozenset({AvailabilityState.READY, AvailabilityState.FREE, AvailabilityState.AFTER_PLACEHOLDER})
 #: Settings in which a choice may differ and need the same of a node: its devices, and what says nothing about a node.
 _MAY_DIFFER: Final = frozenset({"device_claims", "environment", "default_url", "args", "cmd"})
 
@@ -111,6 +126,92 @@ class OtherChoices:
     candidates: tuple[_Candidate, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class NamedInstead:
+    """What the user's choice names in its ``instead``.
+
+    Attributes
+    ----------
+    own, words
+        The user's choice: its name in the service's answers, and in the form.
+    named
+        The choices that it names and the form has, the best first.
+    is_taken
+        Whether a start takes one of them by itself.
+    form
+        The choices of the form.
+    options
+        The server's options.
+    """
+
+    own: str
+    words: str
+    named: tuple[FreeChoice, ...]
+    is_taken: bool
+    form: FormChoices
+    options: Mapping[str, Any]
+
+    def options_with(self, choice: FreeChoice) -> dict[str, Any]:
+        """The server's options with another choice."""
+        return options_with(self.options, choice.name, self.form)
+
+
+async def named_instead(server: ServerContext) -> NamedInstead | None:
+    """What the user's choice names; None if no name of the choice is known."""
+    profiles, _ = await _profiles_of(server)
+    form, chosen = form_choices(profiles), chosen_profile(profiles, server.chosen_profile)
+    own, picks = _own_name(server, form, chosen)
+    listed = _listed(profiles, _settings(server), chosen, picks)
+    if chosen is None or not own or listed is None or listed.choice is None:
+        return None
+    settings, options = listed.choice.settings, server.spawner.user_options
+    by_slug = {slug_of(each): each for each in profiles}
+    named = tuple(
+        FreeChoice(choice_text(by_slug[profile_of(name)], options_of(name)), _options_of(name), name)
+        for name in _named(listed, form)
+        if name != own
+    )
+    known = options if isinstance(options, Mapping) else {}
+    words = choice_text(chosen, options_of(own))
+    return NamedInstead(own, words, named, settings.get("take_instead") is True, form, known)
+
+
+def _named(listed: ListedChoice | None, form: FormChoices) -> list[str]:
+    """What a choice names in its ``instead`` and the form has, each once."""
+    value = listed.choice.settings.get("instead") if listed is not None and listed.choice is not None else None
+    names = [each for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
+    return list(dict.fromkeys(filter(None, map(form.known_name, names[:_MAX_NAMED]))))
+
+
+def _options_of(name: str) -> dict[str, str]:
+    return {"profile": profile_of(name), **options_of(name)}
+
+
+def _settings(server: ServerContext) -> dict[str, Any]:
+    """The spawner's own traits that decide about choices."""
+    return server.settings_of_claims | {name: server.configured[name] for name in ("instead", "take_instead")}
+
+
+async def _profiles_of(server: ServerContext) -> tuple[list[Mapping[str, Any]], bool]:
+    """The user's profiles as KubeSpawner has them, and whether they are of this user alone."""
+    spawner = server.spawner
+    profiles = spawner._sorted_dict_values(spawner.profile_list)
+    is_of_user = callable(profiles)
+    if is_of_user:
+        profiles = await maybe_future(profiles(spawner))
+    found = spawner._get_initialized_profile_list(profiles) or ()
+    return [each for each in found if isinstance(each, Mapping)], is_of_user
+
+
+def _own_name(
+    server: ServerContext, form: FormChoices, chosen: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, str]]:
+    """Name and picks of the user's choice; an empty name for one that the service does not know."""
+    options = server.spawner.user_options
+    picks = picks_of(chosen, options) if chosen is not None else {}
+    return name_of_options(chosen, options, form) or "", picks
+
+
 async def other_choices(server: ServerContext, specs: Mapping[str, JsonObject]) -> OtherChoices:
     """Return the other choices of the user's form.
 
@@ -122,16 +223,9 @@ async def other_choices(server: ServerContext, specs: Mapping[str, JsonObject]) 
     specs
         Specs of the claims that the server waits for, by the claim's name.
     """
-    spawner = server.spawner
-    profiles = spawner._sorted_dict_values(spawner.profile_list)
-    is_of_user = callable(profiles)
-    if is_of_user:
-        profiles = await maybe_future(profiles(spawner))
-    profiles = [each for each in spawner._get_initialized_profile_list(profiles) or () if isinstance(each, Mapping)]
-    form = form_choices(profiles)
-    chosen = chosen_profile(profiles, server.chosen_profile)
-    picks = picks_of(chosen, spawner.user_options) if chosen is not None else {}
-    own = name_of_options(chosen, spawner.user_options, form) or ""
+    profiles, is_of_user = await _profiles_of(server)
+    form, chosen = form_choices(profiles), chosen_profile(profiles, server.chosen_profile)
+    own, picks = _own_name(server, form, chosen)
     if is_of_user or not own:
         return OtherChoices(own, await _compiled(server, profiles, form, chosen, picks, own, specs))
     # A class that waits waits for the same.
@@ -167,16 +261,21 @@ async def free_choices(
 
 async def _free_by_service(client: AvailabilityClient, names: Sequence[str]) -> set[str] | None:
     """The choices that are free as the service says; None if it does not know."""
+    states = await states_of(client, names)
+    return {name for name, each in states.items() if each.state in FREE} if states is not None else None
+
+
+async def states_of(client: AvailabilityClient, names: Sequence[str]) -> dict[str, ShownAvailability] | None:
+    """Availability of choices as the service says; None if it does not know."""
     view = await client.latest(_WAIT_SECONDS)
     if view.age_seconds is None or view.age_seconds > _OLDEST_SECONDS:
         return None
     missing = [name for name in names if name not in view.choices][:_MAX_LOOKED_AT]
     answers = await all_of(asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in missing)))
-    states = {name: view.of(name).state for name in names}
-    states |= {name: answer.state for name, answer in zip(missing, answers, strict=True)}
-    if all(state is AvailabilityState.UNKNOWN for state in states.values()):
+    states = {name: view.of(name) for name in names} | dict(zip(missing, answers, strict=True))
+    if all(each.state is AvailabilityState.UNKNOWN for each in states.values()):
         return None
-    return {name for name, state in states.items() if state in _FREE}
+    return states
 
 
 async def _free_by_devices(
@@ -211,11 +310,12 @@ async def _compiled(
     own: str,
     specs: Mapping[str, JsonObject],
 ) -> tuple[_Candidate, ...]:
-    settings = server.settings_of_claims
+    settings = _settings(server)
     own_choice, own_size = _listed(profiles, settings, chosen, picks), claims_size(specs)
     smaller: list[tuple[_Candidate, ClaimsSize]] = []
     rest: list[_Candidate] = []
-    wanted = _wanted(profiles, chosen, picks)
+    named = _named(own_choice, form)
+    wanted = _wanted(profiles, chosen, picks, named)
     for (profile, other_picks), _ in zip(wanted, range(_MAX_COMPILED), strict=False):
         await asyncio.sleep(0)  # the hub serves others meanwhile
         name = form.known_name(choice_name(slug_of(profile), other_picks)) or ""
@@ -230,13 +330,24 @@ async def _compiled(
         else:
             rest.append(candidate)
     smaller.sort(key=lambda each: (each[0].is_alike, size_order(each[1])), reverse=True)
-    return (*(candidate for candidate, _ in smaller), *rest)
+    # What the administrator names comes before what seems to be smaller.
+    order = {name: place for place, name in enumerate(named)}
+    in_order = [*(candidate for candidate, _ in smaller), *rest]
+    return tuple(sorted(in_order, key=lambda each: order.get(each.choice.name, len(order))))
 
 
 def _wanted(
-    profiles: Iterable[Mapping[str, Any]], chosen: Mapping[str, Any] | None, own_picks: Mapping[str, str]
+    profiles: Sequence[Mapping[str, Any]],
+    chosen: Mapping[str, Any] | None,
+    own_picks: Mapping[str, str],
+    named: Iterable[str],
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, str]]]:
-    """Each choice of an option of the user's profile, and each other profile with its default choices."""
+    """What the choice names, each choice of an option of its profile, and each other profile with its defaults."""
+    by_slug = {slug_of(each): each for each in profiles}
+    for name in named:
+        # Others of its own profile keep the user's other options, and follow.
+        if by_slug[profile_of(name)] is not chosen and options_of(name):
+            yield by_slug[profile_of(name)], options_of(name)
     if chosen is not None:
         for name, choices in choices_of(chosen).items():
             for key in choices:

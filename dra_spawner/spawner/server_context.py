@@ -26,6 +26,8 @@ _OF_ONE_START: Final = (
     "devices_idle_timeout",
     "devices_lifetime",
     "devices_lifetime_notice",
+    "instead",
+    "take_instead",
 )
 
 
@@ -49,9 +51,18 @@ class ServerContext:
         self.spawner = spawner
         self.log = spawner.log
         self.configured = {name: copy.deepcopy(getattr(spawner, name)) for name in _OF_ONE_START}
+        self._replaced: tuple[Any, Any] | None = None
+
+    def replace_options(self, options: Any) -> None:
+        """Let this start have other options than the user chose; the next form begins with the user's."""
+        self._replaced = self.spawner.user_options, options
+        self.spawner.user_options = options
 
     def restore_settings(self) -> None:
-        """Forget a profile's changes of traits."""
+        """Forget a profile's changes of traits, and options that the user did not choose."""
+        if self._replaced is not None and self.spawner.user_options == self._replaced[1]:
+            self.spawner.user_options = self._replaced[0]
+        self._replaced = None
         for name, value in self.configured.items():
             if getattr(self.spawner, name) != value:
                 setattr(self.spawner, name, copy.deepcopy(value))

@@ -79,6 +79,7 @@ class ServerStart:
         self.stop_is_due = False
         self._retry = Retry()
         self._ends = 0.0
+        self._has_looked_instead = False
         self._tasks: asyncio.TaskGroup | None = None
         #: Whether a pod with devices was created in this start, and not stopped since.
         self._pod_was_created = False
@@ -96,6 +97,7 @@ class ServerStart:
         await self._form.learn_devices_of_choices()
         self._page.progress.begin_attempt()
         self.attempt = Attempt(self._server, self._page.progress, self._retry, self._tasks)
+        await self._take_instead()
         try:
             await apply_options()
         except Exception as error:
@@ -105,6 +107,30 @@ class ServerStart:
             self._server.log.exception("Profile cannot be applied")
             raise ErrorInHubCode from error
         await self.attempt.load(self.steps)
+
+    async def _take_instead(self) -> None:
+        """Take another choice than the user's, once in a start, if that is not free and the administrator lets it."""
+        if self._has_looked_instead or self._tasks is None or not self._may_take_instead():
+            return
+        self._has_looked_instead = True
+        from dra_spawner.spawner.instead_choice import taken_instead  # few hubs take another choice
+
+        try:
+            found = await taken_instead(self._server, self._form.availability)
+        except Exception:  # whatever profiles there are: the start goes on with the user's choice
+            self._server.log.exception("No other choice can be taken: pod=%s", self._spawner.pod_name)
+            return
+        if found is not None:
+            self._server.log.info("Another choice is taken: pod=%s %s", self._spawner.pod_name, found.sentence)
+            self._server.replace_options(found.options)
+            self._page.progress.messages.notify(found.sentence)
+
+    def _may_take_instead(self) -> bool:
+        """Whether a profile may say so; most hubs' profiles do not name the setting."""
+        spawner = self._spawner
+        if callable(spawner.profile_list) or spawner.take_instead:
+            return True
+        return "take_instead" in repr(self._server.configured_profiles)
 
     async def pod_manifest(self, build: Callable[[], Awaitable[Any]]) -> Any:
         """Return KubeSpawner's pod, changed by the steps."""
@@ -159,7 +185,7 @@ class ServerStart:
         """Start the pod within ``start_timeout``; remove all its objects if that fails."""
         spawner = self._spawner
         self._retry = Retry()
-        self._pod_was_created = self.stop_is_due = False
+        self._pod_was_created = self.stop_is_due = self._has_looked_instead = False
         progress = self._page.begin()
         self._home.record_start(progress)
         self.attempt = Attempt(self._server, progress)

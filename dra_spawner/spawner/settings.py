@@ -101,6 +101,28 @@ class SpawnerSettings(KubeSpawner):
         """,
     )
 
+    instead = List(
+        Unicode(),
+        config=True,
+        help="""
+        Choices, equal or smaller, that a user may have while this one is not free, the best first; usually set by the
+        ``kubespawner_override`` of a profile or of a choice::
+
+            {"instead": ["gpu-slice/memory=20Gi", "gpu-slice"]}
+
+        The page of a start offers those that would start now before all others. docs/reference/profiles.md.
+        """,
+    )
+
+    take_instead = Bool(
+        False,
+        config=True,
+        help="""
+        Whether a start takes one of ``instead`` by itself while the user's choice is not free: the first that is free,
+        else the one whose expected wait is surely shorter. A profile may set it, or a choice that users tick.
+        """,
+    )
+
     other_user_options = List(
         Unicode(),
         config=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 from dra_spawner.fairness.budget_replay import BudgetCheck, Effect, use_report
@@ -10,6 +11,7 @@ from dra_spawner.fairness.budgets import Budget, BudgetPolicy, Combination, Per
 from dra_spawner.fairness.device_hours import held_times
 from dra_spawner.history.records import Launch
 from tests.all_of_them import all_of_them
+from tests.bench.budget_fairness import budgets, jain, run, wishes
 from tests.history.records import START, after, launch
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
@@ -91,3 +93,17 @@ def test_what_a_limit_would_have_done() -> None:
     assert found.effects == {"ada": Effect(3, 1)}
     longer = use_report(launches, after(7 * HOUR), after(48 * HOUR), BudgetPolicy((Budget(5, DAY),)), {})
     assert longer.effects == {"ada": Effect(2, 1)}, "use before the time counts in the window"
+
+
+def test_groups_of_unequal_appetite_get_their_budgets_and_devices_stay_in_use() -> None:
+    """A small one of `tests.bench.budget_fairness`, which has 10 groups over 30 days."""
+    limits = budgets(4, 2)
+    wanted = wishes(limits, 12, Random(7))
+    found = {
+        enforced: run(wanted, limits, 2, 12, enforced=enforced, look_seconds=2 * HOUR) for enforced in (True, False)
+    }
+    fair, unfair = (
+        jain([found[each].while_waiting[group] / hours for group, hours in limits.items()]) for each in (True, False)
+    )
+    assert fair >= 0.95 > unfair
+    assert found[True].used >= 0.98 * found[False].used

@@ -8,10 +8,10 @@ import logging
 import pytest
 
 from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.form_choices import options_with
 from dra_spawner.spawner.free_choices import free_choices, other_choices
 from dra_spawner.spawner.placement.service import ServiceAddress
 from dra_spawner.spawner.server_context import parts_of
-from dra_spawner.spawner.user_pages.start_handler import options_with
 from tests.integration.devices import classes, node_with, shareable
 from tests.set_clock import SetClock
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of

@@ -19,6 +19,7 @@ __all__ = [
     "chosen_profile",
     "form_choices",
     "name_of_options",
+    "options_with",
     "picks_of",
     "slug_of",
 ]
@@ -96,6 +97,22 @@ def form_choices(profiles: Iterable[Mapping[str, Any]]) -> FormChoices:
             for profile in profiles
         )
     )
+
+
+def options_with(options: object, name: str, choices: FormChoices) -> dict[str, Any]:
+    """Return the options of a start with another choice of the form; those that no profile has stay.
+
+    Parameters
+    ----------
+    name
+        Of the choice, as the form knows it.
+    """
+    others = dict(options) if isinstance(options, Mapping) else {}
+    for _, of_profile in choices.profiles:
+        for option in of_profile:
+            others.pop(option.name, None)
+            others.pop(f"{option.name}--unlisted-choice", None)
+    return {**others, "profile": profile_of(name), **options_of(name)}
 
 
 def _option(name: str, choices: Mapping[str, Any]) -> FormOption:

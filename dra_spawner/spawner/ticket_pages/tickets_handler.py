@@ -19,11 +19,12 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.fairness.tickets.ticket_book import TicketRefused
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.form_choices import options_with
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.ticket_access import queue_hub, tickets_of
 from dra_spawner.spawner.ticket_pages.own_tickets import OwnTickets, TooManyChanges, UserForm
-from dra_spawner.spawner.user_pages.start_handler import BeginningHandler, options_with, start_state
+from dra_spawner.spawner.user_pages.start_handler import BeginningHandler, start_state
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 
 __all__ = ["TicketsHandler"]

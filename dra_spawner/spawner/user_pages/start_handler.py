@@ -13,11 +13,10 @@ from typing import Any, Final, Protocol
 from tornado.web import HTTPError
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.placeholders.planner.targets.choice_names import options_of, profile_of
 from dra_spawner.spawner.availability.availability_handler import ServerHandler
-from dra_spawner.spawner.availability.form_choices import FormChoices
+from dra_spawner.spawner.availability.form_choices import FormChoices, options_with
 
-__all__ = ["BeginningHandler", "StartHandler", "options_with", "start_state"]
+__all__ = ["BeginningHandler", "StartHandler", "start_state"]
 
 #: Seconds for which the answer waits for the end of a start, and of the stop after it.
 _END_SECONDS: Final = 20.0
@@ -103,22 +102,6 @@ class StartHandler(BeginningHandler):
             if await self.end_start(user, spawner):
                 await self.begin_start(user, spawner, options)
         self.finish({})
-
-
-def options_with(options: object, name: str, choices: FormChoices) -> dict[str, Any]:
-    """Return the options of a start with another choice of the form; those that no profile has stay.
-
-    Parameters
-    ----------
-    name
-        Of the choice, as the form knows it.
-    """
-    others = dict(options) if isinstance(options, Mapping) else {}
-    for _, of_profile in choices.profiles:
-        for option in of_profile:
-            others.pop(option.name, None)
-            others.pop(f"{option.name}--unlisted-choice", None)
-    return {**others, "profile": profile_of(name), **options_of(name)}
 
 
 def start_state(spawner: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.spawner.availability.form_choices import form_choices
+from dra_spawner.spawner.availability.form_choices import form_choices, options_with
 from tests.all_of_them import all_of_them
 
 PROFILES: list[dict[str, Any]] = [
@@ -48,3 +48,33 @@ def test_a_name_is_known_without_its_defaults(asked, known):
 
 def test_equal_forms_are_one_object():
     assert form_choices(PROFILES).profiles is form_choices([dict(each) for each in PROFILES]).profiles
+
+
+OF_STARTS = form_choices(
+    [
+        {"slug": "slice", "profile_options": {"memory": {"choices": {"5Gi": {"default": True}, "15Gi": {}}}}},
+        {"slug": "cpu", "profile_options": {"image": {"choices": {"a": {"default": True}, "b": {}}}}},
+    ]
+)
+
+
+@all_of_them(
+    "before, name, after",
+    {
+        "another size": (
+            {"profile": "slice", "memory": "5Gi"},
+            "slice/memory=15Gi",
+            {"profile": "slice", "memory": "15Gi"},
+        ),
+        "another profile": ({"profile": "slice", "memory": "15Gi"}, "cpu", {"profile": "cpu"}),
+        "free text goes": ({"profile": "slice", "memory--unlisted-choice": "3Gi"}, "slice", {"profile": "slice"}),
+        "options of other code stay": (
+            {"profile": "slice", "course": "a"},
+            "cpu/image=b",
+            {"profile": "cpu", "image": "b", "course": "a"},
+        ),
+        "no options": (None, "cpu", {"profile": "cpu"}),
+    },
+)
+def test_options_of_a_start_that_follows_one_which_waited_in_vain(before, name, after):
+    assert options_with(before, name, OF_STARTS) == after

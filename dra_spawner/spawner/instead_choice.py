@@ -1,0 +1,77 @@
+"""What a start takes in place of a choice that is not free, where the administrator lets it (``take_instead``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.shown import ShownAvailability
+from dra_spawner.spawner.free_choices import FREE, named_instead, states_of
+from dra_spawner.spawner.server_context import ServerContext
+
+__all__ = ["TakenInstead", "first_available", "taken_instead"]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenInstead:
+    """A choice that is taken in place of another one.
+
+    Attributes
+    ----------
+    options
+        The server's options with it.
+    sentence
+        For the user.
+    """
+
+    options: dict[str, Any]
+    sentence: str
+
+
+def first_available(own: str, named: Sequence[str], states: Mapping[str, ShownAvailability]) -> str:
+    """The choice to take: the own one while it is free, or nothing better is known.
+
+    Of the named ones, the first that is free now; if none is, the one with the shortest expected wait, if that is
+    surely shorter than the own one's.
+
+    Parameters
+    ----------
+    named
+        Other choices, the best first.
+    states
+        By name; what is missing is not known.
+    """
+    mine = states.get(own)
+    if mine is None or mine.state in FREE or mine.state is AvailabilityState.UNKNOWN:
+        return own
+    for name in named:
+        if name in states and states[name].state in FREE:
+            return name
+    if mine.wait is None:
+        return own
+    waits = {name: wait for name in named if name in states and (wait := states[name].wait) is not None}
+    # The longest expected time counts: with it, four of five servers have started.
+    best = min(waits, key=lambda name: waits[name][1], default=own)
+    return best if best != own and waits[best][1] < mine.wait[0] else own
+
+
+async def taken_instead(server: ServerContext, client: AvailabilityClient | None) -> TakenInstead | None:
+    """What the start takes in place of the user's choice; None for the choice itself, also if nothing is known."""
+    if client is None:
+        return None
+    found = await named_instead(server)
+    if found is None or not found.is_taken or not found.named:
+        return None
+    states = await states_of(client, [found.own, *(each.name for each in found.named)])
+    if states is None:
+        return None
+    best = first_available(found.own, [each.name for each in found.named], states)
+    choice = next((each for each in found.named if each.name == best), None)
+    if choice is None:
+        return None
+    how = "is free" if states[best].state in FREE else "is expected sooner"
+    sentence = f"“{found.words}” is not free now. You get “{choice.words}” instead, which {how}."
+    return TakenInstead(found.options_with(choice), sentence)
