@@ -44,6 +44,4 @@ async def test_a_start_takes_what_is_free(cluster: ClusterUnderTest) -> None:
         claim = await hub.claim_of()
         (request,) = claim["spec"]["devices"]["requests"]
         assert request["exactly"]["capacity"]["requests"] == {"memory": "10Gi"}
-            "the next form begins with the user's own choice"
-        )
         await hub.stop_last()
