@@ -97,7 +97,7 @@ class Unsorted(OfOneMoment):
 
 
 @all_of_them("before", [None, "b", "gone"])
-async def test_the_events_of_a_pod_are_those_of_kubespawner_without_those_of_others(nowhere, monkeypatch, before):
+async def test_the_events_of_a_pod_are_as_in_kubespawner(nowhere, monkeypatch, before):
     found = [event("c", 3), event("b", 2), event("of bob", 1, "jupyter-bob"), event("a", 1), event("d", 3)]
     found.append(event("e", 0, exact="2026-01-01T00:00:04.5Z"))
     spawner = nowhere.user("ada").spawner

@@ -13,7 +13,7 @@ from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, 
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.undecided import Unknown
-from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.claims import ObjectKey
 
@@ -57,6 +57,11 @@ class PendingServers:
 
     count: Mapping[str, int] = field(default_factory=dict)
     needing_node: Mapping[str, list[ObjectKey]] = field(default_factory=dict)
+
+    def placeholders_for(self, shape: str, present: Iterable[Placeholder]) -> set[ObjectKey]:
+        """Pending placeholders of a shape that stand for these servers: an autoscaler adds nodes for them."""
+        pending = [each.key for each in present if each.is_pending]
+        return set(pending[: len(self.needing_node.get(shape, ()))])
 
 
 class DenialCause(StrEnum):

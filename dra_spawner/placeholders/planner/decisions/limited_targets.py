@@ -7,7 +7,7 @@ would refuse them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -174,7 +174,8 @@ class _Targets:
             for shape in policy.shapes
         }
         self._warm = {each.key for shape in policy.shapes for each in view.warm(shape)}
-        self._exempt = set(_for_users(self._free, self._needing))
+        for_servers = (round_.servers.placeholders_for(shape, there) for shape, there in self._free.items())
+        self._exempt = set().union(*for_servers)
         self._others, self._others_on_top = self._of_others()
         self._ending = ending
         if self._totals:
@@ -345,12 +346,3 @@ class _Targets:
                 total.add(self._usage.of_shape(total.limit, self._policy.shapes[shape]))
         if self._remaining is not None:
             self._remaining.take(shape)
-
-
-def _for_users(
-    free: Mapping[str, Iterable[Placeholder]], needing: Mapping[str, Sequence[ObjectKey]]
-) -> Iterator[ObjectKey]:
-    """Pending placeholders that stand for users' pending pods."""
-    for shape, pods in needing.items():
-        pending = [each.key for each in free.get(shape, ()) if each.is_pending]
-        yield from pending[: len(pods)]

@@ -9,7 +9,7 @@ capacity, so that no placeholder is created that would be preempted again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import reduce
@@ -240,7 +240,7 @@ def _victims(round_: Round) -> list[DeletePlaceholder]:
     view, policy = round_.view, round_.policy
     if not view.quotas or not view.knows_quotas or view.unknown_kinds:
         return []
-    candidates = _candidates(view, policy, round_.servers.needing_node, round_.ending)
+    candidates = _candidates(round_)
     needs = _QuotaNeeds(view, policy)
     preemption = _QuotaPreemption(needs, view.quotas, candidates)
     for each in _ended_placeholders(round_).values():
@@ -383,18 +383,15 @@ class _QuotaPreemption:
         self.add(self._needs.of_placeholder(placeholder.shape), -1)
 
 
-def _candidates(
-    view: View, policy: Policy, needing: Mapping[str, Sequence[ObjectKey]], ending: Collection[ObjectKey]
-) -> list[Placeholder]:
+def _candidates(round_: Round) -> list[Placeholder]:
     """Possible victims: placeholders that help users least come first, and the newest of them."""
     found: list[Placeholder] = []
-    for shape, there in view.placeholders_of_shape.items():
-        if shape not in policy.shapes:
+    for shape, there in round_.view.placeholders_of_shape.items():
+        if shape not in round_.policy.shapes:
             continue
-        free = [each for each in there if each.key not in ending and each.may_end(Cause.QUOTA)]
-        pending = [each for each in free if each.is_pending]
-        for_users = {each.key for each in pending[: len(needing.get(shape, ()))]}
-        found += (each for each in free if each.key not in for_users)
+        free = [each for each in there if each.key not in round_.ending and each.may_end(Cause.QUOTA)]
+        for_servers = round_.servers.placeholders_for(shape, free)
+        found += (each for each in free if each.key not in for_servers)
     return sorted(found, key=lambda each: (_FIRST.index(each.state), newest_first(each)))
 
 
