@@ -1,3 +1,3 @@
 """JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
