@@ -22,7 +22,7 @@ from dra_spawner.common.owned_tasks import run_again
 from dra_spawner.common.project_links import where
 from dra_spawner.doctor.rules.settings import doubled_settings
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.hub_addresses import serve_availability, serve_devices, serve_tickets
+from dra_spawner.spawner.hub_addresses import AVAILABILITY, DEVICES, TICKETS, serve
 from dra_spawner.spawner.hub_parts.hub_wide import retry_until_done, this_hub
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.hub_start.hub_class import (
@@ -232,15 +232,15 @@ def ticket_problems(spawner: DRASpawner) -> tuple[str, ...]:
 
 
 async def _serves_availability() -> bool:
-    return serve_availability()
+    return serve(AVAILABILITY)
 
 
 async def _serves_tickets() -> bool:
-    return serve_tickets()
+    return serve(TICKETS)
 
 
 async def _serves_devices() -> bool:
-    return serve_devices()
+    return serve(*DEVICES)
 
 
 def settings_spawner(hub: JupyterHub) -> DRASpawner:

@@ -27,6 +27,7 @@ __all__ = [
     "TICKET",
     "ActionKind",
     "Cause",
+    "IdleAction",
     "IllegalEvent",
     "PlaceholderEvent",
     "PlaceholderSeen",
@@ -56,6 +57,16 @@ class ActionKind(StrEnum):
     LABEL_NODE = "label-node"
     LABEL_POD = "label-pod"
     CHANGE_TICKET = "change-ticket"
+
+
+class IdleAction(StrEnum):
+    """Kinds of decisions about an idle server."""
+
+    WARN = "warn-idle-server"
+    WITHDRAW = "withdraw-idle-warning"
+    STOP = "stop-idle-server"
+    #: Its user has said that it is needed.
+    KEEP = "keep-idle-server"
 
 
 class PlaceholderState(StrEnum):

@@ -6,116 +6,42 @@ without a hub's web application would import.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner.spawner.hub_parts.running_hub import serve_in_hub
 
 if TYPE_CHECKING:
     from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 
-__all__ = [
-    "ACTIVITY",
-    "AVAILABILITY",
-    "DEVICES",
-    "KEEP",
-    "KEEP_FORM",
-    "START",
-    "TICKETS",
-    "USE",
-    "serve_availability",
-    "serve_devices",
-    "serve_start",
-    "serve_tickets",
-    "serve_use",
-]
+__all__ = ["AVAILABILITY", "DEVICES", "START", "TICKETS", "USE", "serve"]
 
-ACTIVITY: Final = "dra-spawner/activity"
 AVAILABILITY: Final = "dra-spawner/availability"
-DEVICES: Final = "dra-spawner/devices"
-KEEP: Final = "dra-spawner/keep"
-KEEP_FORM: Final = "dra-spawner/keep-form"
 START: Final = "dra-spawner/start"
 TICKETS: Final = "dra-spawner/tickets"
 USE: Final = "dra-spawner/use"
+#: What a server asks and reports about its devices.
+DEVICES: Final = ("dra-spawner/devices", "dra-spawner/activity", "dra-spawner/keep", "dra-spawner/keep-form")
+#: Module, below this package, and class of each address's handler.
+_HANDLERS: Final = {
+    "dra-spawner/activity": "idle_devices.activity_handler.ActivityHandler",
+    AVAILABILITY: "availability.availability_handler.AvailabilityHandler",
+    "dra-spawner/devices": "my_devices.my_devices_handler.DevicesHandler",
+    "dra-spawner/keep": "idle_devices.keep_handlers.KeepHandler",
+    "dra-spawner/keep-form": "idle_devices.keep_handlers.KeepFormHandler",
+    START: "user_pages.start_handler.StartHandler",
+    TICKETS: "ticket_pages.tickets_handler.TicketsHandler",
+    USE: "user_pages.own_use_handler.OwnUseHandler",
+}
 
 
-def serve_availability() -> bool:
-    """Answer the scripts of spawn forms; returns whether the hub has a web application yet. Idempotent."""
-    return serve_in_hub(AVAILABILITY, _availability_handler)
+def serve(*addresses: str) -> bool:
+    """Answer what pages and servers ask; returns whether the hub has a web application yet. Idempotent."""
+    return all(serve_in_hub(address, partial(_handler, _HANDLERS[address])) for address in addresses)
 
 
-def serve_devices() -> bool:
-    """Tell servers their own devices, and hear what they do; returns whether the hub has a web application yet.
-
-    Idempotent.
-    """
-    handlers = {
-        DEVICES: _devices_handler,
-        ACTIVITY: _activity_handler,
-        KEEP: _keep_handler,
-        KEEP_FORM: _keep_form_handler,
-    }
-    return all(serve_in_hub(address, handler) for address, handler in handlers.items())
-
-
-def serve_start() -> bool:
-    """Answer the scripts of pages of a start; returns whether the hub has a web application yet. Idempotent."""
-    return serve_in_hub(START, _start_handler)
-
-
-def serve_tickets() -> bool:
-    """Answer the scripts of pages about tickets; returns whether the hub has a web application yet. Idempotent."""
-    return serve_in_hub(TICKETS, _tickets_handler)
-
-
-def serve_use() -> bool:
-    """Tell users their own budgets; returns whether the hub has a web application yet. Idempotent."""
-    return serve_in_hub(USE, _use_handler)
-
-
-def _availability_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.availability.availability_handler import AvailabilityHandler
-
-    return AvailabilityHandler
-
-
-def _devices_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.my_devices.my_devices_handler import DevicesHandler
-
-    return DevicesHandler
-
-
-def _activity_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.idle_devices.activity_handler import ActivityHandler
-
-    return ActivityHandler
-
-
-def _keep_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.idle_devices.keep_handlers import KeepHandler
-
-    return KeepHandler
-
-
-def _keep_form_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.idle_devices.keep_handlers import KeepFormHandler
-
-    return KeepFormHandler
-
-
-def _start_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.user_pages.start_handler import StartHandler
-
-    return StartHandler
-
-
-def _tickets_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.ticket_pages.tickets_handler import TicketsHandler
-
-    return TicketsHandler
-
-
-def _use_handler() -> type[QuietHandler]:
-    from dra_spawner.spawner.user_pages.own_use_handler import OwnUseHandler
-
-    return OwnUseHandler
+def _handler(path: str) -> type[QuietHandler]:
+    module, _, name = path.rpartition(".")
+    found: Any = getattr(import_module(f"dra_spawner.spawner.{module}"), name)
+    return found  # type: ignore[no-any-return]

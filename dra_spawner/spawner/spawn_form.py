@@ -25,7 +25,7 @@ from dra_spawner.profiles.user_form.offers import DeviceCatalog
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView, availability_client
 from dra_spawner.spawner.availability.form_choices import FormChoices, form_choices
 from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form
-from dra_spawner.spawner.hub_addresses import AVAILABILITY, serve_availability
+from dra_spawner.spawner.hub_addresses import AVAILABILITY, serve
 from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.progress.durations import duration_text
 from dra_spawner.spawner.server_context import ServerContext
@@ -75,7 +75,7 @@ class SpawnForm:
             self._view = None
             await self._server.devices.learn()
             return
-        serve_availability()
+        serve(AVAILABILITY)
         _, self._view = await all_of(
             asyncio.gather(self._server.devices.learn(), client.latest(_AVAILABILITY_WAIT_SECONDS))
         )

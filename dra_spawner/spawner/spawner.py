@@ -19,7 +19,7 @@ from traitlets import default, observe
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.home_page import HomePage
-from dra_spawner.spawner.hub_addresses import serve_devices, serve_start, serve_tickets, serve_use
+from dra_spawner.spawner.hub_addresses import DEVICES, START, TICKETS, USE, serve
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.progress.server_record import ServerRecord
@@ -76,11 +76,9 @@ class DRASpawner(SpawnerSettings):
         self._dra = SpawnerParts.of(self)
         # JupyterHub makes a user's spawner before it renders one of the user's pages.
         extend_templates(getattr(running_hub(), "tornado_settings", {}), self.log)
-        serve_devices()
-        serve_start()
-        serve_use()
+        serve(*DEVICES, START, USE)
         if self.tickets:
-            serve_tickets()
+            serve(TICKETS)
 
     # The form
 

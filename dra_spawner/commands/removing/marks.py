@@ -25,8 +25,15 @@ __all__ = [
 #: the node lacks, so this label is removed only from nodes without servers.
 NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES_PREFIX)
 #: On servers' pods: they stay while the pod runs, and are removed when it has ended.
-POD_LABELS: Final = (names.SHAPE, names.VLAN, names.PREEMPTED_AT)
-POD_ANNOTATIONS: Final = (names.START, names.DEFINITION, names.VLAN_OWNER, names.VLAN_LEASE, names.INTEL_GAS)
+POD_LABELS: Final = (names.SHAPE, names.VLAN, names.PREEMPTED_AT, names.BEHIND)
+POD_ANNOTATIONS: Final = (
+    names.START,
+    names.DEFINITION,
+    names.VLAN_OWNER,
+    names.VLAN_LEASE,
+    names.INTEL_GAS,
+    names.IDLE_NOTICE,
+)
 #: On objects that belong to this project as a whole; these are deleted.
 OBJECT_MARKS: Final = (
     names.START_ENDS,

@@ -8,28 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final
 
 from dra_spawner.fairness.idle.notices import Notice
 from dra_spawner.fairness.idle.policy import IdlePolicy
 from dra_spawner.fairness.idle.samples import Moment
 from dra_spawner.fairness.idle.verdicts import Judgement, Verdict, follows
+from dra_spawner.placeholders.lifecycle import IdleAction
 
 __all__ = ["IdleAction", "IdleDecision", "Shown", "decide", "shown_longer"]
 
 #: Difference to the announced time from which the announcement is corrected.
 _LATE: Final = timedelta(minutes=2)
-
-
-class IdleAction(StrEnum):
-    """Kinds of decisions about an idle server."""
-
-    WARN = "warn-idle-server"
-    WITHDRAW = "withdraw-idle-warning"
-    STOP = "stop-idle-server"
-    #: Its user has said that it is needed.
-    KEEP = "keep-idle-server"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from dra_spawner import names
-from dra_spawner.fairness.idle.decisions import IdleAction
 from dra_spawner.history.decision_log import Decision, DecisionLog, NumberedDecision
 from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
 from dra_spawner.kube.cluster_watch import Change, ChangeType
@@ -20,6 +19,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.controller.records.decision_text import PREFERENCE, REFUSAL
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer, LaunchOutcome
 from dra_spawner.placeholders.controller.records.node_lead_times import LeadPhase, ReachedPhase
+from dra_spawner.placeholders.lifecycle import IdleAction
 from dra_spawner.placeholders.planner.actions import LabelPod, ReservePlaceholder
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.placeholders.planner.decide import Decisions

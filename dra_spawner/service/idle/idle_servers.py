@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from dra_spawner.common.owned_tasks import OwnedTasks
-from dra_spawner.fairness.idle.decisions import IdleAction, IdleDecision, Shown, decide, shown_longer
+from dra_spawner.fairness.idle.decisions import IdleDecision, Shown, decide, shown_longer
 from dra_spawner.fairness.idle.notices import KeepRefused, Notice, keep
 from dra_spawner.fairness.idle.policy import IdlePolicy, IdleSettings
 from dra_spawner.fairness.idle.samples import Moment, Sample
@@ -22,6 +22,7 @@ from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.names import IDLE_NOTICE
+from dra_spawner.placeholders.lifecycle import IdleAction
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.idle.held_devices import ServerWithDevices, servers_with_devices, uses_of
 from dra_spawner.service.idle.hub_reports import HubReports, NotStopped, ReportedServer, ReportsUnknown

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.fairness.idle.decisions import IdleAction
 from dra_spawner.fairness.idle.verdicts import Verdict
+from dra_spawner.placeholders.lifecycle import IdleAction
 from dra_spawner.service.idle.idle_servers import IdleServers
 
 __all__ = ["register_idle_servers"]

@@ -16,16 +16,16 @@ from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
-from dra_spawner.placeholders.planner.cluster.packed_nodes import (
+from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostponed
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
+from dra_spawner.placeholders.planner.decisions.preemption import Preemption, find_preemption
+from dra_spawner.placeholders.planner.decisions.prepared_claims import can_go_first, goes_first
+from dra_spawner.placeholders.planner.packing.packed_nodes import (
     NO_PREFERENCES,
     DevicePreferences,
     PackedNodes,
     packed_nodes,
 )
-from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostponed
-from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
-from dra_spawner.placeholders.planner.decisions.preemption import Preemption, find_preemption
-from dra_spawner.placeholders.planner.decisions.prepared_claims import can_go_first, goes_first
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape

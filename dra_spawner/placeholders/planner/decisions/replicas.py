@@ -18,8 +18,8 @@ from dra_spawner.placeholders.planner.cluster.passing_devices import nodes_to_av
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first
 from dra_spawner.placeholders.planner.decisions.handover import is_under_way
 from dra_spawner.placeholders.planner.decisions.limited_targets import LimitedTargets, limit_targets
-from dra_spawner.placeholders.planner.decisions.packed_placeholders import pack_placeholders
 from dra_spawner.placeholders.planner.decisions.prepared_claims import unnamed_claims
+from dra_spawner.placeholders.planner.packing.packed_placeholders import pack_placeholders
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.simulator.model.claims import ObjectKey

@@ -37,7 +37,7 @@ class ServerLimits:
     connections: int = 500
     header_bytes: int = 2**15
     header_seconds: float = 20.0
-    body_bytes: int = 2**17
+    body_bytes: int = 3 * 2**16
     body_seconds: float = 10.0
     answer_seconds: float = 60.0
 

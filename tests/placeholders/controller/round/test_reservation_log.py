@@ -9,7 +9,7 @@ from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.round.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.answers.placement import Placement
-from dra_spawner.placeholders.planner.cluster.packed_nodes import DevicePreferences
+from dra_spawner.placeholders.planner.packing.packed_nodes import DevicePreferences
 from tests.placeholders.planner.objects import GPU
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.cluster.packed_nodes import NO_PREFERENCES, packed_nodes
+from dra_spawner.placeholders.planner.packing.packed_nodes import NO_PREFERENCES, packed_nodes
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from tests.placeholders.planner.objects import GPU, SHARE, gpu_claim, share_claim, user_shape

@@ -11,8 +11,8 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster.packed_nodes import packed_nodes
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.packing.packed_nodes import packed_nodes
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.targets.policy import Policy

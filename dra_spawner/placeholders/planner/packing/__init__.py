@@ -1,0 +1,1 @@
+"""Nodes and devices that keep large devices free."""
