@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from dra_spawner.profiles.choices import default_choice, profile_slug, profiles_of
 from dra_spawner.profiles.syntax.layers import override_of
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = ["INSTEAD", "MOST_INSTEAD", "TAKE_INSTEAD", "instead_problems", "instead_schema"]
+__all__ = ["INSTEAD", "MOST_INSTEAD", "TAKE_INSTEAD", "choice_words", "instead_problems", "instead_schema"]
 
 INSTEAD: Final = "instead"
 TAKE_INSTEAD: Final = "take_instead"
@@ -35,6 +37,19 @@ def instead_schema() -> dict[str, Any]:
         "maxItems": MOST_INSTEAD,
         "uniqueItems": True,
     }
+
+
+def choice_words(profile_list: object, name: object) -> str:
+    """The name of a choice in the form, as plain text; empty for what is no choice of the list."""
+    profiles = [each for _, each in profiles_of(profile_list) if isinstance(each, Mapping)]
+    found = _read(name, {profile_slug(each): dict(_options(each)) for each in profiles})
+    profile = next((each for each in profiles if found is not None and profile_slug(each) == found[0]), None)
+    if found is None or profile is None:
+        return ""
+    known = dict(_options(profile))
+    chosen = [((known[option] or {}).get(pick) or {}).get("display_name") or pick for option, pick in found[1].items()]
+    words = (profile.get("display_name") or found[0], *chosen)
+    return ", ".join(str(Markup(str(each)).striptags()) for each in words)  # noqa: S704 (the result is plain text)
 
 
 def instead_problems(profile_list: object, path: str = "profile_list") -> list[Problem]:

@@ -161,7 +161,7 @@ async def named_instead(server: ServerContext) -> NamedInstead | None:
     profiles, _ = await _profiles_of(server)
     form, chosen = form_choices(profiles), chosen_profile(profiles, server.chosen_profile)
     own, picks = _own_name(server, form, chosen)
-    listed = _listed(profiles, _settings(server), chosen, picks)
+    listed = _listed(profiles, server.settings_of_choices, chosen, picks)
     if chosen is None or not own or listed is None or listed.choice is None:
         return None
     settings, options = listed.choice.settings, server.spawner.user_options
@@ -185,11 +185,6 @@ def _named(listed: ListedChoice | None, form: FormChoices) -> list[str]:
 
 def _options_of(name: str) -> dict[str, str]:
     return {"profile": profile_of(name), **options_of(name)}
-
-
-def _settings(server: ServerContext) -> dict[str, Any]:
-    """The spawner's own traits that decide about choices."""
-    return server.settings_of_claims | {name: server.configured[name] for name in ("instead", "take_instead")}
 
 
 async def _profiles_of(server: ServerContext) -> tuple[list[Mapping[str, Any]], bool]:
@@ -310,7 +305,7 @@ async def _compiled(
     own: str,
     specs: Mapping[str, JsonObject],
 ) -> tuple[_Candidate, ...]:
-    settings = _settings(server)
+    settings = server.settings_of_choices
     own_choice, own_size = _listed(profiles, settings, chosen, picks), claims_size(specs)
     smaller: list[tuple[_Candidate, ClaimsSize]] = []
     rest: list[_Candidate] = []

@@ -68,10 +68,11 @@ class ServerContext:
                 setattr(self.spawner, name, copy.deepcopy(value))
 
     @property
-    def settings_of_claims(self) -> dict[str, Any]:
-        """Traits from which claims are compiled, before a profile changed them."""
+    def settings_of_choices(self) -> dict[str, Any]:
+        """Traits that decide what choices are, before a profile changed them."""
+        traits = ("device_claims", "devices_lifetime", "instead", "take_instead")
         gates = self.spawner.kubernetes_feature_gates
-        return {"device_claims": self.configured["device_claims"], "kubernetes_feature_gates": gates}
+        return {name: self.configured[name] for name in traits} | {"kubernetes_feature_gates": gates}
 
     # The cluster
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from jupyterhub.utils import maybe_future, url_path_join
@@ -175,9 +176,9 @@ class SpawnForm:
                 self._spawner.form_shows_amounts,
                 sentences if self._spawner.form_shows_enforcement else None,
                 _lifetime_of,
+                partial(_instead_of, profile_list),
             )
-        lifetime = self._server.configured["devices_lifetime"]
-        settings = {**self._server.settings_of_claims, "devices_lifetime": lifetime}
+        settings = self._server.settings_of_choices
         profile_list = with_common_options(profile_list, self._spawner.common_profile_options)
         return form_profiles(profile_list, catalog, settings, picked=self._spawner.user_options, texts=texts)
 
@@ -262,3 +263,18 @@ def _lifetime_of(choice: Choice) -> str:
         return ""
     has_devices = plan.claims or plan.extended_resources.containers or choice.settings.get("intel_gas")
     return duration_text(seconds) if has_devices else ""
+
+
+def _instead_of(profile_list: object, choice: Choice) -> str:
+    """What a user may get in place of a choice that is not free; empty without ``instead``."""
+    named = choice.settings.get("instead")
+    if not isinstance(named, list | tuple) or not named:
+        return ""
+    from dra_spawner.profiles.instead import choice_words  # few profiles name others
+
+    others = (name for name in named if name != choice.profile)
+    words = [f"“{each}”" for name in others if (each := choice_words(profile_list, name))]
+    if not words:
+        return ""
+    verb = "you get" if choice.settings.get("take_instead") is True else "you are offered"
+    return f"While it is not free, {verb} {' or '.join(words)} instead."

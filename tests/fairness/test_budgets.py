@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from dra_spawner.fairness.budget_replay import BudgetCheck, Effect, use_report
 from dra_spawner.fairness.budgets import Budget, BudgetPolicy, Combination, Per
@@ -67,6 +68,20 @@ def test_a_rolling_window_lets_old_use_go() -> None:
     moments = {hours: check.is_over("ada", after(hours * HOUR).timestamp()) for hours in (4.9, 5, 24, 25, 25.1, 99)}
     assert moments == {4.9: False, 5: True, 24: True, 25: True, 25.1: False, 99: False}
     assert not check.is_over("bob", after(6 * HOUR).timestamp())
+
+
+def test_a_window_over_the_change_to_summer_time_counts_hours() -> None:
+    """A day of 23 hours by the clock of a wall: windows are counted in seconds."""
+    berlin = ZoneInfo("Europe/Berlin")
+    begin, end = datetime(2026, 3, 28, 20, tzinfo=berlin), datetime(2026, 3, 29, 5, tzinfo=berlin)
+    times, _ = held_times([launch("a", 0, user="ada", bound=begin, ended=end, devices={GPU: 1.0})], end)
+    check = BudgetCheck(times, BudgetPolicy((Budget(8, DAY),)), {})
+    (standing,) = check.standings("ada", end.timestamp())
+    assert standing.hours == 8
+    assert check.is_over("ada", end.timestamp())
+    assert not check.is_over("ada", datetime(2026, 3, 29, 21, 30, tzinfo=berlin).timestamp()), (
+        "24 hours after its first"
+    )
 
 
 def test_a_group_as_a_whole() -> None:

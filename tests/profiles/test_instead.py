@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 
-from dra_spawner.profiles.instead import instead_problems
+from dra_spawner.profiles.instead import choice_words, instead_problems
 from dra_spawner.profiles.profile_list import problems_around_claims
 from dra_spawner.profiles.profiles_schema import profiles_schema
 from tests.all_of_them import all_of_them
@@ -69,3 +69,20 @@ def test_editors_know_it() -> None:
     assert validator.is_valid(gpu(["slice"], ["gpu"]))
     for wrong in ("slice", [5], ["slice", "slice"], [""], ["a", "b", "c", "d", "e", "f", "g", "h", "i"]):
         assert not validator.is_valid(gpu(wrong)), wrong
+
+
+def test_words_of_the_form() -> None:
+    profiles = gpu()
+    profiles[0]["display_name"] = "A <b>whole</b> GPU"
+    profiles[0]["profile_options"]["memory"]["choices"]["large"] = {"display_name": "<i>40</i> GiB"}
+    words = {
+        name: choice_words(profiles, name) for name in ("gpu", "gpu/memory=large", "gpu/memory=small", "slice", "tpu")
+    }
+    assert words == {
+        "gpu": "A whole GPU",
+        "gpu/memory=large": "A whole GPU, 40 GiB",
+        "gpu/memory=small": "A whole GPU",
+        "slice": "Slice",
+        "tpu": "",
+    }
+    assert [choice_words(profiles, junk) for junk in (None, 5, "", "gpu/x=1")] == [""] * 4

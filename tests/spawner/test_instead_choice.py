@@ -135,3 +135,13 @@ async def test_the_users_own_choice_comes_back_with_the_end_of_the_start(nowhere
     spawner.user_options = {"profile": "slice"}  # a new start of the user's
     spawner.clear_state()
     assert spawner.user_options == {"profile": "slice"}
+
+
+async def test_the_form_says_what_a_user_may_get(nowhere: HubSide) -> None:
+    for taken, verb in ((True, "you get"), (False, "you are offered")):
+        nowhere.spawner_config.profile_list = profiles(take_instead=taken)
+        form = parts_of(nowhere.user("ada", "").spawner).form
+        large, slice_, _ = form.completed(nowhere.spawner_config.profile_list, with_texts=True)
+        names = "“Other” or “Slice, 5 GiB”"
+        assert f"While it is not free, {verb} {names} instead." in large["description"]
+        assert "instead" not in slice_.get("description", "")

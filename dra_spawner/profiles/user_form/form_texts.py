@@ -35,11 +35,14 @@ class FormTexts:
         Gives the sentences about shares; ``None`` for none.
     lifetime
         Gives how long a server of a choice may run, in words; empty for as long as its user likes. ``None``: no texts.
+    instead
+        Gives a sentence about what a user may get in place of a choice; empty for nothing. ``None``: no texts.
     """
 
     amounts: bool = True
     enforcements: Enforcements | None = None
     lifetime: Callable[[Choice], str] | None = None
+    instead: Callable[[Choice], str] | None = None
 
 
 def with_texts(
@@ -69,6 +72,7 @@ class _Texts:
     """Empty text where just so much is reserved as is asked for."""
     sentences: dict[_Picks, list[str]] = field(default_factory=dict)
     lifetimes: dict[_Picks, str] = field(default_factory=dict)
+    instead: str = ""
 
     @classmethod
     def of(
@@ -80,6 +84,8 @@ class _Texts:
                 picks = tuple(listed.picks.items())
                 if texts.amounts:
                     found.amounts[picks] = dict(_amounts(listed.choice, catalog))
+                if texts.instead is not None and not picks:
+                    found.instead = texts.instead(listed.choice)
                 if texts.lifetime is not None:
                     found.lifetimes[picks] = texts.lifetime(listed.choice)
                 if texts.enforcements is not None:
@@ -99,7 +105,8 @@ class _Texts:
         if isinstance(options, Mapping):
             changed["profile_options"] = {name: self._option(name, option, chosen) for name, option in options.items()}
         own = [text for place, text in self.amounts.get((), {}).items() if text and place not in chosen]
-        _add(changed, [*([f"{_reserved(own)}."] if own else []), *self._every_sentence(), *self._end_sentence()])
+        reserved = f"{_reserved(own)}." if own else ""
+        _add(changed, filter(None, (reserved, *self._every_sentence(), *self._end_sentence(), self.instead)))
         return changed
 
     def _option(self, name: str, option: Any, chosen: set[_Place]) -> Any:
