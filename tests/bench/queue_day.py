@@ -95,6 +95,19 @@ class QueueDay:
         self._idle = 0.0
         self._begin = begin
         self._take_seconds = [60.0]
+        self._remember_past_users()
+
+    def _remember_past_users(self) -> None:
+        """Tickets of an earlier day that have ended, by which the service knows what users do."""
+        world = self.world
+        for number in range(100):
+            ticket = world.join(f"past-{number}")
+            draw = self._random.random()
+            last = TicketEvent.LEAVE if draw < _LEAVE else TicketEvent.TAKE
+            if _LEAVE <= draw < _LEAVE + _MISS:
+                world.book = world.book.after(ticket.id, TicketEvent.HOLD, world.now, until=world.now)
+                last = TicketEvent.TIME_OVER
+            world.book = world.book.after(ticket.id, last, world.now)
 
     def _session(self) -> timedelta:
         """About an hour; few take minutes, few take four hours."""

@@ -266,7 +266,8 @@ class PlaceholderTraits(TicketTraits, HasTraits):
             # Until the hub has published what it knows.
             drivers_prepare_for=drivers_prepare_for(),
             packs_devices=self.pack_devices,
-            tickets=self.ticket_rules(),
+            # Claims are not handed over to another namespace, so nothing could be held.
+            tickets=self.ticket_rules() if not self.user_namespaces else None,
         )
         placeholders = PlaceholderSettings(
             self.servers_namespace,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -24,17 +24,11 @@ from dra_spawner.placeholders.lifecycle import IllegalEvent, TicketEvent, Ticket
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
+from tests.fairness.tickets.books import NOW, ticket
 from tests.presence import present
 
-NOW = datetime(2030, 1, 1, 9, tzinfo=UTC)
-HUB = "hub/dra-spawner-shapes"
 USERS = ("ada", "bob", "eve", "dan")
 CHOICES = ("gpu", "gpu/memory=40", "card")
-
-
-def ticket(user: str, choice: str = "gpu", **values: object) -> Ticket:
-    new = Ticket(f"{user}-{choice}-{values.pop('serial', '')}", 0, user, HUB, choice, NOW, NOW)
-    return replace(new, **values)  # type: ignore[arg-type]  # names of fields
 
 
 def book_of(*users: str, choice: str = "gpu") -> TicketBook:

@@ -57,6 +57,10 @@ IN_SECONDS = {"state": "ready", "claims": {"gpu": "p.x"}, "until": SOON.timestam
             {"state": "never", "reason": "x" * 1000},
             PlacementAnswer(AvailabilityState.NEVER, reason="x" * 299 + "…"),
         ),
+        "others are first": (
+            {"state": "waits", "before": 3},
+            PlacementAnswer(AvailabilityState.WAITS, before=3),
+        ),
         "no reason": ({"state": "free", "reason": 7}, PlacementAnswer(AvailabilityState.FREE)),
     },
 )
@@ -72,6 +76,10 @@ def test_answers(answer, expected):
         "warm",
         {},
         {"state": "hot"},
+        {"state": "waits", "before": -1},
+        {"state": "waits", "before": True},
+        {"state": "waits", "before": "3"},
+        {"state": "free", "before": 1},
         {"state": ["warm"]},
         {"state": "warm"},
         {"kind": "fresh"},

@@ -15,8 +15,9 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.targets.shape_definition import read_definition
 from dra_spawner.spawner.placement.service import told_of_user
 from dra_spawner.spawner.server_context import parts_of
-from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.placement import ServicePlacement
+from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
@@ -365,3 +366,45 @@ async def test_changes_of_a_hook_count(nowhere, service):
     pod.spec.node_selector = {"pool": "other"}
     await placement_of(spawner, pod)
     assert service.questions[0]["shape"] != service.questions[1]["shape"]
+
+
+@all_of_them(
+    "joins, before, sentence",
+    {
+        "without the setting": (None, 2, ""),
+        "others are first": ((), 2, "2 persons wait for such a device already."),
+        "nobody is first": ((), 0, ""),
+        "with a ticket": (("gpu",), 0, ""),
+        "tickets cannot be read": (TicketsUnavailable("away"), 0, ""),
+    },
+)
+async def test_a_start_sends_tickets_and_lets_others_go_first(nowhere, service, monkeypatch, joins, before, sentence):
+    queue = _Queue(joins)
+    monkeypatch.setattr("dra_spawner.spawner.ticket_access.tickets_of", lambda server: queue)
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.spawner_config.tickets = joins is not None
+    service.questions.clear()
+    waits = {"state": "waits", "sentence": "2 persons wait for such a device already.", "before": before}
+    service.always(waits if before else {"state": "free"})
+    if sentence:
+        with pytest.raises(SpawnRefused) as refused:
+            await placed(nowhere)
+        assert (refused.value.refusal, sentence in str(refused.value)) == (RefusalReason.QUEUE, True)
+    else:
+        await placed(nowhere)
+    (question,) = service.questions
+    sent = ["0123456789abcdef"] if joins == ("gpu",) else None
+    assert question.get("tickets") == sent
+
+
+class _Queue:
+    """A queue with these tickets of each user, or that cannot be read."""
+
+    def __init__(self, joins):
+        self._joins = joins
+
+    async def take(self, user):
+        assert user == "ada"
+        if isinstance(self._joins, Exception):
+            raise self._joins
+        return tuple("0123456789abcdef" for _ in self._joins or ())

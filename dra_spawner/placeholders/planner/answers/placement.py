@@ -19,7 +19,7 @@ from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostponed
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.placeholders.planner.decisions.preemption import Preemption, find_preemption
-from dra_spawner.placeholders.planner.decisions.prepared_claims import can_go_first, goes_first
+from dra_spawner.placeholders.planner.decisions.prepared_claims import can_be_handed_over, goes_first
 from dra_spawner.placeholders.planner.packing.packed_nodes import (
     NO_PREFERENCES,
     DevicePreferences,
@@ -195,7 +195,7 @@ def held_placement(
         Ids of the open tickets of the server's user.
     """
     held = view.held_for(tickets, shape.id)
-    if held is not None and _is_usable(view, policy, held, namespace):
+    if held is not None and can_be_handed_over(view, policy, held, namespace):
         return _on_placeholder(view, policy, held)
     before = view.tickets.before(shape, tickets) if policy.tickets is not None and policy.tickets.go_first else 0
     if not before:
@@ -254,7 +254,7 @@ def _in_order(
 def _warm(view: View, policy: Policy, shape: Shape, namespace: str, busyness: NodesBusyness) -> Placement | None:
     """The usable warm placeholder on the busiest node; None if there is none."""
     chosen = max(
-        (each for each in view.warm(shape.id) if _is_usable(view, policy, each, namespace)),
+        (each for each in view.warm(shape.id) if can_be_handed_over(view, policy, each, namespace)),
         key=lambda each: (_lacks_nothing(view, each.node), busyness.of(each.node).rank, each.key),
         default=None,
     )
@@ -271,21 +271,6 @@ def _on_placeholder(view: View, policy: Policy, chosen: Placeholder) -> Placemen
 
 def _lacks_nothing(view: View, node: str) -> bool:
     return is_labelled(view.snapshot.nodes[node], names.IMAGES_READY)
-
-
-def _is_usable(view: View, policy: Policy, placeholder: Placeholder, namespace: str) -> bool:
-    """Whether a placeholder can be handed over now; claims only within their namespace."""
-    if placeholder.claims and placeholder.pod.namespace != namespace:
-        return False
-    claims = [view.snapshot.claims.get(key) for key in placeholder.claims]
-    state = view.snapshot.nodes[placeholder.node]
-    return (
-        all(claim is not None and claim.claim.is_allocated and not claim.is_deleted for claim in claims)
-        and not state.node.is_unschedulable
-        and not is_labelled(state, names.DRAINING)
-        and placeholder.node not in policy.drained
-        and (not goes_first(view, policy, placeholder.pod) or can_go_first(placeholder.pod, state.node))
-    )
 
 
 def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, drained: str) -> Placement:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor, prepared_for
-from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
+from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape, device_classes
 from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
@@ -92,3 +93,18 @@ def _is_for_placeholder(
             return is_used
         case PreparedFor.POD:
             return True
+
+
+def can_be_handed_over(view: View, policy: Policy, placeholder: Placeholder, namespace: str) -> bool:
+    """Whether a placeholder can be handed over now; claims only within their namespace."""
+    if placeholder.claims and placeholder.pod.namespace != namespace:
+        return False
+    claims = [view.snapshot.claims.get(key) for key in placeholder.claims]
+    state = view.snapshot.nodes[placeholder.node]
+    return (
+        all(claim is not None and claim.claim.is_allocated and not claim.is_deleted for claim in claims)
+        and not state.node.is_unschedulable
+        and not is_labelled(state, names.DRAINING)
+        and placeholder.node not in policy.drained
+        and (not goes_first(view, policy, placeholder.pod) or can_go_first(placeholder.pod, state.node))
+    )

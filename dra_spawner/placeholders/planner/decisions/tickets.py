@@ -21,6 +21,7 @@ from dra_spawner.placeholders.lifecycle import TICKET, PlaceholderState, TicketE
 from dra_spawner.placeholders.planner.actions import ChangeTicket
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
+from dra_spawner.placeholders.planner.decisions.prepared_claims import can_be_handed_over
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, Policy, ReplicaRange
@@ -162,11 +163,13 @@ def _ended_holds(round_: Round) -> Iterator[ChangeTicket]:
 
 
 def _is_lost(round_: Round, placeholder: Placeholder) -> bool:
-    return (
-        placeholder.key in round_.ending
-        or placeholder.node in round_.policy.drained
-        or not (placeholder.ticket and placeholder.reservation is None)
-    )
+    is_held = placeholder.ticket and placeholder.reservation is None
+    return placeholder.key in round_.ending or not is_held or not _is_usable(round_, placeholder)
+
+
+def _is_usable(round_: Round, placeholder: Placeholder) -> bool:
+    """Whether a start in the placeholder's namespace could have it now."""
+    return can_be_handed_over(round_.view, round_.policy, placeholder, placeholder.key.namespace)
 
 
 def _new_holds(round_: Round) -> Iterator[ChangeTicket]:
@@ -182,12 +185,12 @@ def _new_holds(round_: Round) -> Iterator[ChangeTicket]:
             continue
         if ticket.shape not in usable:
             warm = (each for each in view.warm(ticket.shape) if each.key not in round_.ending)
-            open_ones = (each for each in warm if each.node not in round_.policy.drained)
-            usable[ticket.shape] = sorted(open_ones, key=lambda each: each.key, reverse=True)
+            found = (each for each in warm if _is_usable(round_, each))
+            usable[ticket.shape] = sorted(found, key=lambda each: each.key, reverse=True)
         if usable[ticket.shape]:
-            found = usable[ticket.shape].pop()
-            reason = f"placeholder {found.key.name} is held for it until {until:%H:%M:%S %Z}"
-            yield _change(ticket, TicketEvent.HOLD, reason, found, until)
+            chosen = usable[ticket.shape].pop()
+            reason = f"placeholder {chosen.key.name} is held for it until {until:%H:%M:%S %Z}"
+            yield _change(ticket, TicketEvent.HOLD, reason, chosen, until)
 
 
 def _change(

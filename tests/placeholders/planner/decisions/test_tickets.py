@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
+from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketEvent, TicketState
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, gpu_claim, user_shape
 from tests.placeholders.planner.ticket_world import TicketWorld
@@ -70,6 +73,20 @@ def jump(world: TicketWorld, hours: float) -> None:
     world.now += timedelta(hours=hours)
 
 
+def label_node(world: TicketWorld, value: str) -> None:
+    obj = world.objects["Node", ObjectKey("", "a")]
+    obj["metadata"]["labels"][names.DRAINING] = value
+    world.apply(obj)
+    # The label would go at once, as somebody waits.
+    world.policy = replace(world.policy, drained={"a": "by order"})
+
+
+def cordon(world: TicketWorld) -> None:
+    obj = world.objects["Node", ObjectKey("", "a")]
+    obj["spec"]["unschedulable"] = True
+    world.apply(obj)
+
+
 def lose_node(world: TicketWorld) -> None:
     world.remove_node("a")
     world.node("b", cpu="100", gpus=1)
@@ -80,6 +97,8 @@ def lose_node(world: TicketWorld) -> None:
     {
         "the clock jumps ahead": (lambda world: jump(world, 24), "expired, held", ["bob"]),
         "the clock jumps back": (lambda world: jump(world, -24), "expired, held", ["bob"]),
+        "its node is emptied": (lambda world: label_node(world, "emptying"), "waiting, waiting", []),
+        "its node is cordoned": (cordon, "waiting, waiting", []),
         "its node goes": (lose_node, "held, waiting", ["ada"]),
         "the choice goes": (lambda world: world.publish({"big": BIG}), "unknown-choice, unknown-choice", []),
         "the user goes": (lambda world: setattr(world, "book", world.book.without_user("ada")), "-, held", ["bob"]),

@@ -1,0 +1,124 @@
+"""Users who want a device before others: floods, guessed tickets, holds that are renewed, and wrong names."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, TicketLimits, TicketRefused
+from dra_spawner.fairness.tickets.ticket_data import book_data, read_book
+from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketState
+from dra_spawner.placeholders.planner.answers.placement import held_placement
+from tests.all_of_them import all_of_them
+from tests.fairness.tickets.books import ticket
+from tests.placeholders.planner.objects import GPU, NAMESPACE
+from tests.placeholders.planner.ticket_world import TicketWorld
+from tests.ticket_store.hubs import Hubs
+
+HOSTILE_NAMES = {
+    "a surrogate": "\udc80ada",
+    "a null": "a\x00b",
+    "a line": "ada\nbob",
+    "JSON": '"],{"user":"root"}',
+    "a script": "<script>",
+    "very long": "x" * 255,
+    "not Latin": "Ω☃" * 60,
+}
+
+
+def full() -> TicketWorld:
+    world = TicketWorld({"gpu": GPU})
+    world.node("a", cpu="100", gpus=1)
+    world.settle()
+    return world
+
+
+async def test_a_user_who_floods_has_one_place_and_costs_others_nothing() -> None:
+    hubs = Hubs()
+    hub = hubs.hub()
+    await hub.join("bob", "gpu")
+    choices = [f"choice-{number % 7}" for number in range(200)]
+    found = await asyncio.gather(*(hub.join("eve", each) for each in choices), return_exceptions=True)
+    assert {type(each) for each in found if isinstance(each, BaseException)} == {TicketRefused}
+    book = await hub.book()
+    assert (len(book.of_user("eve")), len(book.open)) == (TicketLimits().of_user, 1 + TicketLimits().of_user)
+    for _ in range(300):
+        await hub.leave("eve", "choice-0")
+        await hub.join("eve", "choice-0")
+    book = await hub.book()
+    assert (len(book.tickets), book.open[0].user) == (1 + TicketLimits().of_user, "bob")
+
+
+async def test_a_queue_that_is_too_large_is_refused_and_stays() -> None:
+    hubs = Hubs()
+    hub = hubs.hub()
+    await hub.join("ada", "gpu")
+    groups = tuple(f"{number:0>255}" for number in range(20))
+
+    def flood(book: TicketBook) -> tuple[None, TicketBook]:
+        for number in range(200):
+            _, book = book.join(replace(ticket(f"{number:0>255}"), groups=groups))
+        return None, book
+
+    with pytest.raises(TicketRefused, match="full"):
+        await hub.change(flood)
+    assert (await hubs.hub().standings("ada"))[0].place == 1
+
+
+@all_of_them("name", HOSTILE_NAMES)
+def test_hostile_names_stay_what_they_are(name: str) -> None:
+    _, book = full().book.join(ticket(name))
+    data = book_data(book)
+    assert read_book(data) == book
+    assert all(each.isascii() for each in data.values())
+
+
+def test_a_guessed_or_foreign_ticket_is_worth_nothing() -> None:
+    world = full()
+    ada = world.join("ada")
+    bob = world.join("bob")
+    world.run(0.2)
+    assert world.held == ["ada"]
+    for guessed in ([], ["0" * 16], [bob.id], ["0" * 16, "f" * 16, bob.id]):
+        found = held_placement(world.view(), world.policy, GPU, NAMESPACE, guessed)
+        assert found is not None
+        assert (found.placeholder, found.before) == (None, 1)
+    mine = held_placement(world.view(), world.policy, GPU, NAMESPACE, [ada.id])
+    assert mine is not None
+    assert mine.placeholder is not None
+
+
+def test_nobody_holds_a_device_by_joining_again_and_again() -> None:
+    """Whose ticket expires is last; alone, a user holds it again, and a start of another user is not refused."""
+    world = full()
+    world.join("eve")
+    world.join("bob")
+    for _ in range(3):
+        world.run(5.5)
+        world.join("eve")  # as soon as the ticket has expired
+    holders = [user for _, user, event in world.events if event.value == "hold"]
+    assert holders[:2] == ["eve", "bob"]
+    world.leave_queue("eve")
+    world.run(0.2)
+    assert world.start("dan") == "direct"
+    world.run(0.5)
+    assert world.node_of("dan") == "a"
+
+
+def test_a_hold_with_a_forged_end_is_over() -> None:
+    """A writer with a wrong clock, or an old backup, holds nothing for a year."""
+    world = full()
+    held = world.join("eve")
+    world.run(0.2)
+    tickets = {**world.book.tickets}
+    found = tickets[held.id]
+    assert found.until is not None
+    tickets[held.id] = replace(found, until=found.until + timedelta(days=365))
+    world.book = replace(world.book, tickets=tickets)
+    world.run(0.2)
+    assert world.state("eve") is TicketState.EXPIRED
+    assert [each.state for each in world.view().placeholders.values() if each.ticket] == []
+    assert PlaceholderState.RESERVED not in {each.state for each in world.view().placeholders.values()}
