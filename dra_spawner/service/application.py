@@ -329,7 +329,7 @@ class DRASpawnerService(
             if problem := await learn_release(api, watch, self.kubernetes_feature_gates):
                 context.settings_problems += (problem,)
             controller = self.new_controller(api, watch, context.decisions)
-            tickets = context.tickets = TicketService(api, controller)
+            tickets = context.tickets = TicketService(api, controller, context.is_over_budget)
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
             register_placeholders(context.registry, controller)
             register_times(context.registry, controller)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,6 +10,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
 
+from dra_spawner.fairness.budget_replay import Standing
 from dra_spawner.fairness.budget_settings import ReadBudgets
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
@@ -121,6 +122,14 @@ class ServiceContext:
             buckets=_ANSWER_BUCKETS,
             registry=self.registry,
         )
+
+    def over_budget(self, user: str, groups: Iterable[str]) -> Standing | None:
+        """The budget that a user has used up most, if budgets are enforced; None within all, and without a name."""
+        return self.budget_use.over(user, groups) if self.enforces_budgets and user else None
+
+    def is_over_budget(self, user: str, groups: Iterable[str]) -> bool:
+        """Whether others come before a user while devices are scarce."""
+        return self.over_budget(user, groups) is not None
 
     def follow(
         self, watch: ClusterWatch, controller: ScaleAheadController | None = None, node_kinds: Sequence[NodeKind] = ()

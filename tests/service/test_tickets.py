@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from dra_spawner import names
 from dra_spawner.fairness.tickets.ticket_book import TicketBook
+from dra_spawner.history.records import Launch
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
 from dra_spawner.service.http.tickets.ticket_handlers import OwnTicketsHandler
@@ -19,6 +20,7 @@ from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.polling import eventually
 from tests.presence import present
 from tests.service.replica import Replica, replica, server_objects, set_up
 
@@ -86,6 +88,33 @@ async def test_from_joining_to_a_server(embedded_cluster: ClusterUnderTest) -> N
         states = {each.user: each.state for each in (await hub_of(cluster).book()).tickets.values()}
         assert states == {"ada": TicketState.TAKEN, "bob": TicketState.WAITING}
         assert service.context.problems() == ()
+
+
+async def test_users_over_a_budget_come_behind(embedded_cluster: ClusterUnderTest) -> None:
+    """They keep their ticket, and the place is theirs again when they are within it."""
+    cluster = embedded_cluster
+    budgets = {"policy": [{"limit": 10, "window": 7}]}
+    async with full_cluster(cluster, budgets=budgets, enforce_budgets=True) as service:
+        history = present(service.context.history)
+        await service.until(lambda: history.recorder.database is not None, "the history is open")
+        now = datetime.now(UTC)
+        used = Launch("1", now - timedelta(hours=12), "gpu-whole", "gpu-whole", "ada", bound=now - timedelta(hours=12))
+        present(history.recorder.database).add((replace(used, ended=now, devices={"gpu.example.com": 1.0}),))
+        await service.context.budget_use.refresh()
+        assert service.context.is_over_budget("ada", ())
+        hub = hub_of(cluster)
+        await hub.join("ada", "gpu-whole")
+        await hub.join("bob", "gpu-whole")
+
+        async def places() -> list[int]:
+            return [present(await hub.standing(user, "gpu-whole")).place for user in ("ada", "bob")]
+
+        async def bob_is_first() -> bool:
+            return await places() == [2, 1]
+
+        await eventually(bob_is_first, "who is over a budget comes behind", shows=lambda: service.context.problems())
+        await end(cluster, "busy")
+        await held(service, "bob")
 
 
 async def test_a_hold_ends_in_time_although_the_leader_changes(embedded_cluster: ClusterUnderTest) -> None:

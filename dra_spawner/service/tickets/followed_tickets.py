@@ -148,7 +148,7 @@ class FollowedTickets(InformerTask):
     async def note(
         self,
         published: PublishedShapes,
-        is_behind: Callable[[str, Sequence[str], str], bool],
+        is_behind: Callable[[str, Sequence[str]], bool],
         waits: Callable[[], Waits],
     ) -> None:
         """Write what the hubs show: what own tickets compete for, who is over a budget, and expected waits.
@@ -172,7 +172,7 @@ class FollowedTickets(InformerTask):
             for each in book.open:
                 shape = published.shapes.get(each.choice) if each.hub == self.hub else None
                 if shape is not None:
-                    found = tuple(sorted(competing_devices(shape))), is_behind(each.user, each.groups, each.choice)
+                    found = tuple(sorted(competing_devices(shape))), is_behind(each.user, each.groups)
                     if found != (each.devices, each.is_behind):
                         notes[each.id] = found
             changed = book.with_notes(notes, book.waits) if notes else book

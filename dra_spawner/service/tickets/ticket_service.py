@@ -31,15 +31,23 @@ _LOOK_AGAIN_SECONDS: Final = 2.0
 class TicketService:
     """See the module. An asynchronous context manager, which does nothing without a queue.
 
+    Parameters
+    ----------
+    is_behind
+        Whether a user (name, groups) is over a budget: others come first.
+
     Attributes
     ----------
     followed
         The queue; None if the setting ``tickets`` is off.
-    is_behind
-        Whether a user (name, groups) is over a budget for a choice: others come first. A check of budgets sets it.
     """
 
-    def __init__(self, api: KubernetesApi, controller: PlaceholderController) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        controller: PlaceholderController,
+        is_behind: Callable[[str, Sequence[str]], bool],
+    ) -> None:
         settings = controller.settings
         self._controller = controller
         self.followed: FollowedTickets | None = None
@@ -49,7 +57,7 @@ class TicketService:
             self.followed = FollowedTickets(api, namespace, hub, now=controller.now)
             self.followed.on_change(controller.wake)
             controller.tickets = self.followed
-        self.is_behind: Callable[[str, Sequence[str], str], bool] = lambda user, groups, choice: False
+        self._is_behind = is_behind
         self._tasks = OwnedTasks()
 
     async def __aenter__(self) -> Self:
@@ -96,7 +104,7 @@ class TicketService:
         if controller.leads:
             await followed.note(
                 controller.published,
-                self.is_behind,
+                self._is_behind,
                 lambda: self._waits(followed),
             )
 

@@ -59,8 +59,7 @@ class PlacementsHandler(PlaceholderHandler):
     async def post(self) -> None:
         question = _question(bytes(self.body))
         user, groups = user_and_groups(question)
-        is_judged = self.context.enforces_budgets and bool(user)
-        standing = self.context.budget_use.over(user, groups) if is_judged else None
+        standing = self.context.over_budget(user, groups)
         try:
             reservation = await self.controller.place(
                 question["shape"],
