@@ -260,3 +260,19 @@ def test_services_and_the_pods_they_select() -> None:
     replicas = of_kind(objects, "Service", "-replicas")["spec"]
     assert replicas["selector"].items() <= labels.items()
     assert of_kind(objects, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_the_queue_needs_rights_to_one_config_map_alone() -> None:
+    values = {**IMAGE, "placeholders": {"enabled": True}, "service": {"config": {"tickets": True}}}
+    shared = {**values, "service": {"config": {"tickets": True, "tickets_namespace": "shared"}}}
+    for wanted, space in ((values, "jupyterhub"), (shared, "shared")):
+        roles = [
+            each
+            for each in rendered(wanted, namespace="jupyterhub")
+            if each["kind"] == "Role" and "-tickets" in each["metadata"]["name"]
+        ]
+        named = [rule for each in roles for rule in each["rules"] if rule["verbs"] != ["create"]]
+        assert {each["metadata"]["namespace"] for each in roles} == {space}
+        assert {name for rule in named for name in rule["resourceNames"]} == {names.TICKETS_CONFIG_MAP}
+    with pytest.raises(RenderingFailed, match="tickets has no effect without placeholders"):
+        rendered({**IMAGE, "service": {"config": {"tickets": True}}})
