@@ -73,7 +73,7 @@ async def refused_by_the_policy_alone(thief: Thief, rule: str, attempts: dict[st
     assert refused == {}
     policy = f"ValidatingAdmissionPolicy 'dra-spawner-service-{rule}'"
     wrong = {name: found[name] for name, (_, sentence) in attempts.items() if f"request: {sentence}" not in found[name]}
-    assert wrong == {}
+    assert wrong == {}, wrong
     assert {name: said for name, said in found.items() if policy not in said} == {}
 
 
