@@ -21,10 +21,11 @@ from tests.placeholders.planner.autoscaler import Autoscaler
 from tests.placeholders.planner.simulated_cluster import START
 from tests.scale_ahead.controller.following import KIND
 from tests.scale_ahead.rehearsal.announced_day import AnnouncedDay, come
-from tests.scale_ahead.rehearsal.coming_day import SOON
 from tests.virtual_time.systems import Ours
 
 _A_MINUTE = timedelta(minutes=1)
+#: Time after which a user who has no node waits for one: shorter than the autoscaler's time between two looks.
+_SOON = timedelta(seconds=5)
 
 
 class AnnouncedClusterDay:
@@ -33,7 +34,7 @@ class AnnouncedClusterDay:
     Attributes
     ----------
     waited
-        Users who had no node ten seconds after they came.
+        Users who had no node five seconds after they came.
     """
 
     def __init__(self, world: Ours, day: AnnouncedDay) -> None:
@@ -74,7 +75,7 @@ class AnnouncedClusterDay:
             while day.has_autoscaler and self._autoscaler.run():
                 await world.flush()
                 await self._rest()
-            for name in [name for name, at in came.items() if world.now - at >= SOON]:
+            for name in [name for name, at in came.items() if world.now - at >= _SOON]:
                 del came[name]
                 self.waited += not world.snapshot.pods[ObjectKey(world.namespace, name)].node_name
             count = len(came)
@@ -84,7 +85,7 @@ class AnnouncedClusterDay:
                 await self._arrive(name)
             if len(came) > count:
                 await self._rest()
-            moments = [minute, *(at + SOON for at in came.values()), *(at for _, at in coming[:1])]
+            moments = [minute, *(at + _SOON for at in came.values()), *(at for _, at in coming[:1])]
             world.clock.jump_to(self._next_moment(moments))
         return rehearsed
 
@@ -95,7 +96,7 @@ class AnnouncedClusterDay:
         if self.day.has_autoscaler:
             moments += self._autoscaler.node_events()
             # A limit of starts a minute lets it order again then, if it has not looked a moment before.
-            again = (at + _A_MINUTE + SOON for at in self._autoscaler.ordered_at.values())
+            again = (at + _A_MINUTE + self._autoscaler.every for at in self._autoscaler.ordered_at.values())
             moments += (each for each in again if each > now)
         return max(min(moments, default=now), now)
 
