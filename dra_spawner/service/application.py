@@ -357,7 +357,8 @@ class DRASpawnerService(
             register_waits(context.registry, waits.calibration)
             hub = HubReports.of(context.web.hub_auth)
             settings = self.idle_settings()
-            idle = context.idle = IdleServers(settings, controller, api, context.decisions, hub, elector.require)
+            idle = IdleServers(settings, controller, api, context.decisions, hub, elector.require, tickets)
+            context.idle = idle
             register_idle_servers(context.registry, idle)
             # The watch begins when all that follows it is there. The history ends last: a database that hangs must not
             # delay the release of the Lease.

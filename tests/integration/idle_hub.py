@@ -81,10 +81,10 @@ class IdleHub:
             context.decisions,
             HubReports(f"{self.hub.url}/hub/api", TOKEN),
             context.elector.require,
+            self.tickets,
             wall=self.now,
             steady=lambda: self.now().timestamp(),
         )
-        self.idle.tickets = self.tickets
         self.idle.leads = True
         context.idle = self.idle
         return self.idle

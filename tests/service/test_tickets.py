@@ -117,6 +117,21 @@ async def test_users_over_a_budget_come_behind(embedded_cluster: ClusterUnderTes
         await held(service, "bob")
 
 
+async def test_a_place_for_the_return_of_a_user_whose_server_is_stopped(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    async with full_cluster(cluster) as service:
+        tickets, hub = present(service.context.tickets), hub_of(cluster)
+        followed = present(tickets.followed)
+        await tickets.keep_place("ada", "", "gpu-whole")
+        assert followed.present.open == [], "the device is free for the user as for others"
+        await hub.join("bob", "gpu-whole")
+        await service.until(lambda: [each.devices != () for each in followed.present.open] == [True], "bob is known")
+        for choice in ("no-such-choice", "gpu-whole", "gpu-whole"):
+            await tickets.keep_place("ada", "", choice)
+        assert present(await hub_of(cluster).standing("ada", "gpu-whole")).place == 2
+        assert len((await hub_of(cluster).book()).tickets) == 2
+
+
 async def test_a_hold_ends_in_time_although_the_leader_changes(embedded_cluster: ClusterUnderTest) -> None:
     """The second replica knows only what is in the cluster."""
     cluster = embedded_cluster

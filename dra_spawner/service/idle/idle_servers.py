@@ -29,7 +29,7 @@ from dra_spawner.service.idle.hub_reports import HubReports, NotStopped, Reporte
 from dra_spawner.service.idle.metric_reader import FoundMetrics, read_use
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["IdleServers", "NoTickets", "ReturnTickets", "SeenServer"]
+__all__ = ["IdleServers", "ReturnTickets", "SeenServer"]
 
 log = logging.getLogger(__name__)
 
@@ -45,13 +45,6 @@ class ReturnTickets(Protocol):
 
     async def keep_place(self, user: str, server: str, choice: str) -> None:
         """Called before the stop; it must not raise."""
-
-
-class NoTickets:
-    """Does nothing, where there are no tickets."""
-
-    async def keep_place(self, user: str, server: str, choice: str) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +93,13 @@ class IdleServers:
         decisions: DecisionLog,
         hub: HubReports | None,
         may_act: Callable[[], None],
+        tickets: ReturnTickets,
         *,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
-        self.tickets: ReturnTickets = NoTickets()
+        self._tickets = tickets
         self._controller = controller
         self._api = api
         self._decisions = decisions
@@ -283,7 +277,7 @@ class IdleServers:
         self.may_act()
         # By compare-and-swap: of two leaders one succeeds, and a user who has just kept it wins.
         await self._write(seen.server, decision.notice)
-        await self.tickets.keep_place(seen.server.user, seen.server.server, seen.server.choice)
+        await self._tickets.keep_place(seen.server.user, seen.server.server, seen.server.choice)
         # Servers tell at once when a kernel begins to compute: this is the last word before the stop.
         await self.require_idle(seen, metrics)
         self.may_act()

@@ -12,11 +12,12 @@ from typing import Final, Self
 
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.fairness.tickets.queue_waits import habits_in
-from dra_spawner.fairness.tickets.ticket_book import Waits
+from dra_spawner.fairness.tickets.ticket_book import TicketRefused, Waits
 from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, waits_of
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.cluster.view import age
+from dra_spawner.placeholders.planner.ticket_queue import competing_devices
 from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
@@ -85,6 +86,23 @@ class TicketService:
     def problems(self) -> tuple[str, ...]:
         """Why hubs show no places or waits, as sentences."""
         return self._tasks.problems()
+
+    async def keep_place(self, user: str, server: str, choice: str) -> None:
+        """Let a user whose server is stopped queue for its return, if others wait for such a device now.
+
+        If nobody does, the device stays free for the user as for others, and a ticket would hold it for nobody.
+        """
+        followed, shape = self.followed, self._controller.published.shapes.get(choice)
+        if followed is None or shape is None:
+            return
+        devices = competing_devices(shape)
+        others = (each for each in followed.present.open if each.user != user)
+        if not any(devices.intersection(each.devices) for each in others):
+            return
+        try:
+            await followed.store.join(user, choice)
+        except (TicketRefused, TicketsUnavailable) as error:
+            log.warning("A user whose idle server is stopped has no place in the queue: choice=%s %s", choice, error)
 
     async def _run(self, followed: FollowedTickets) -> None:
         await self._controller.watch.wait_synced()
