@@ -121,8 +121,11 @@ class TicketStanding:
             return "This choice is not offered at present. Your place is kept until it is offered again."
         if not self.place:
             return ""
-        found = "The next device that is free is for you." if self.place == 1 else ""
-        found = found or f"{_persons(self.place - 1)} before you. You move up when one of them gets a device or leaves."
+        before = self.place - 1
+        who = "that person" if before == 1 else "one of them"
+        found = f"{_persons(before)} before you. You move up when {who} gets a device or leaves."
+        if not before:
+            found = "The next device that is free is for you."
         if self.ticket.is_behind:
             found += " You have used up your device-hours, so others come first."
         return found

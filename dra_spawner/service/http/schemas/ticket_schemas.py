@@ -16,7 +16,7 @@ _SHOWN: Final = {
     "place": integer(2),
     "waiting": integer(7),
     "wait": nullable(record({"low_seconds": integer(600), "high_seconds": integer(2400)})),
-    "sentence": text("One person is before you. You move up when one of them gets a device or leaves."),
+    "sentence": text("One person is before you. You move up when that person gets a device or leaves."),
     "joined": moment(),
     "until": nullable(moment()),
 }
