@@ -50,7 +50,6 @@ STREAM: Final = "api/events"
 DONE: Final = {
     ("GET", "oauth_callback"): 400,
     ("POST", "api/placements"): 404,
-    ("POST", "api/idle-servers/keep"): 409,
     ("POST", "api/placeholders/resume"): 404,
     ("GET", "api/calendar-entries/{id}"): 404,
     ("GET", "api/classes/{id}"): 404,
@@ -58,6 +57,7 @@ DONE: Final = {
     ("GET", "classes.ics"): 404,
     **{("DELETE", f"api/{each}"): 409 for each in ("classes/{id}", "classes/{id}/max", "class-requests/{id}")},
     ("DELETE", "api/calendar-entries/{id}"): 409,
+    ("DELETE", "api/tickets/{id}"): 404,
     ("DELETE", "api/placeholders/{name}"): 404,
     ("DELETE", "api/placeholders/{name}/reservation"): 404,
     ("DELETE", "api/servers/{user}"): 409,

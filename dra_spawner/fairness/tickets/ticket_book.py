@@ -122,10 +122,10 @@ class TicketStanding:
         if not self.place:
             return ""
         before = self.place - 1
-        who = "that person" if before == 1 else "one of them"
-        found = f"{_persons(before)} before you. You move up when {who} gets a device or leaves."
-        if not before:
-            found = "The next device that is free is for you."
+        moves = "You move up when one of them gets a device or leaves."
+        if before == 1:
+            moves = "You move up when that person gets a device or leaves."
+        found = f"{_persons(before)} before you. {moves}" if before else "The next device that is free is for you."
         if self.ticket.is_behind:
             found += " You have used up your device-hours, so others come first."
         return found

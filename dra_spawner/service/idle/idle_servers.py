@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from dra_spawner.common.owned_tasks import OwnedTasks
+from dra_spawner.common.owned_tasks import OwnedTasks, all_of
 from dra_spawner.fairness.idle.decisions import IdleDecision, Shown, decide, shown_longer
 from dra_spawner.fairness.idle.notices import KeepRefused, Notice, keep
 from dra_spawner.fairness.idle.policy import IdlePolicy, IdleSettings
@@ -146,7 +146,7 @@ class IdleServers:
 
     async def look(self) -> None:
         """Look once at all servers, and do what is due."""
-        (reports, problem), metrics = await asyncio.gather(self._reports(), read_use(self.settings.prometheus))
+        (reports, problem), metrics = await all_of(asyncio.gather(self._reports(), read_use(self.settings.prometheus)))
         at, gap = self._moment(), self.settings.longest_gap
         seen: dict[str, SeenServer] = {}
         for server in servers_with_devices(self._controller):

@@ -8,6 +8,7 @@ from typing import Final
 
 import aiohttp
 
+from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.fairness.idle.metrics import (
     InvalidMetrics,
     MetricQuery,
@@ -55,7 +56,7 @@ async def read_use(address: PrometheusAddress) -> FoundMetrics:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
-        answers = await asyncio.gather(*(_ask(session, address, each) for each in address.queries))
+        answers = await all_of(asyncio.gather(*(_ask(session, address, each) for each in address.queries)))
     values = tuple(each if isinstance(each, MetricValues) else each[0] for each in answers)
     problems = {
         f"The use of devices is not known: {each[1]}." for each in answers if not isinstance(each, MetricValues)

@@ -140,7 +140,7 @@ def test_a_guess_of_the_hub_about_new_nodes_is_said(run, cluster):
             item["spec"] = {**item.get("spec", {}), "providerID": "aws:///eu-1/i-1"}
     on_cloud = Path(cluster).with_name("cloud.json")
     on_cloud.write_text(json.dumps(objects))
-    claims = {"gpu": {"device_class": "gpu.example.com", "count": 99}}
+    claims = {"gpu": {"device_class": "gpu.example.com", "count": 32}}
     found = {}
     for name, objects, setting in (
         ("own nodes", cluster, None),

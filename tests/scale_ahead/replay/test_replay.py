@@ -205,9 +205,9 @@ def test_most_of_an_unannounced_class_waits_the_first_time() -> None:
     assert replay(with_class(1), ForecastDemand()).share_waiting() > 0.5
 
 
-def test_a_class_that_came_twice_waits_no_more() -> None:
-    base = with_class(3)
-    judged = replace(base, judged_from=BEGIN + 14 * 1440)
+def test_a_class_that_came_three_times_waits_no_more() -> None:
+    base = with_class(4)
+    judged = replace(base, judged_from=BEGIN + 21 * 1440)
     assert replay(judged, ForecastDemand()).share_waiting() == 0.0
 
 

@@ -21,24 +21,24 @@ _NO_QUEUE = "There is no queue: the service's setting tickets is off."
 
 class _TicketsBase(PlaceholderHandler):
     @property
-    def followed(self) -> FollowedTickets:
-        """The queue; 404 without one."""
+    def followed(self) -> FollowedTickets | None:
+        """The queue; None if there is none."""
         if self.context.tickets is None:
             raise HTTPError(503, "The cluster is not found yet.")
-        if self.context.tickets.followed is None:
-            raise HTTPError(404, "%s", _NO_QUEUE)
         return self.context.tickets.followed
 
     def write_page(self, items: list[dict[str, Any]]) -> None:
-        """Write a page of tickets, and why they are not known."""
+        """Write a page of tickets, and why there are none or they are not known."""
         numbered = [(f"{number:08}", each) for number, each in enumerate(items)]
         found = self.page(numbered, lambda each: each[0])
-        problem = self.followed.problem
+        followed = self.followed
+        problem = followed.problem if followed is not None else ""
+        unknown = f"Tickets are not known at present: {problem}." if problem else ""
         self.write_json(
             {
                 **found,
                 "items": [each for _, each in found["items"]],
-                "problem": f"Tickets are not known at present: {problem}." if problem else "",
+                "problem": unknown if followed is not None else _NO_QUEUE,
             }
         )
 
@@ -49,6 +49,9 @@ class TicketsHandler(_TicketsBase):
     @endpoint("Tickets of all users, in their order.", Access.READ, answer=TICKETS, query=(LIMIT_OR_ALL, CONTINUE))
     async def get(self) -> None:
         followed = self.followed
+        if followed is None:
+            self.write_page([])
+            return
         book, now = followed.present, followed.now()
         ended = sorted((each for each in book.tickets.values() if not each.state.is_open), key=lambda e: -e.number)
         self.write_page(
@@ -73,6 +76,8 @@ class TicketHandler(_TicketsBase):
     @endpoint("End a ticket.", Access.OPERATE, status=204, problems=(404, 503))
     async def delete(self, name: str) -> None:
         followed = self.followed
+        if followed is None:
+            raise HTTPError(404, "%s", _NO_QUEUE)
 
         def end(book: TicketBook) -> tuple[bool, TicketBook]:
             ticket = book.tickets.get(name)
@@ -94,8 +99,11 @@ class OwnTicketsHandler(_TicketsBase):
 
     @endpoint("The caller's tickets.", Access.ASK, answer=OWN_TICKETS, query=(LIMIT_OR_ALL, CONTINUE))
     async def get(self) -> None:
-        caller = self.current_user or {}
-        book, now = self.followed.present, self.followed.now()
+        caller, followed = self.current_user or {}, self.followed
+        if followed is None:
+            self.write_page([])
+            return
+        book, now = followed.present, followed.now()
         # A service may have the name of a user.
         own = book.of_user(str(caller.get("name", ""))) if caller.get("kind", "user") == "user" else []
         self.write_page([_shown(book.standing(each, now)) for each in own])
