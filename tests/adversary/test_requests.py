@@ -256,7 +256,8 @@ async def check_other_sites(callers: Callers) -> None:
             for each in xsrf
         ]
         # Everybody may ask for a class, if the request makes sense.
-        expected = {"api/placements": 401, "api/standing": 401, "api/class-requests": 400}.get(address, 403)
+        of_the_hub = dict.fromkeys(("api/placements", "api/standing", "api/idle-servers/keep"), 401)
+        expected = {**of_the_hub, "api/class-requests": 400}.get(address, 403)
         assert expected in [each.status for each in answers], [each.raw for each in answers]
         assert {each.status for each in answers} <= {401, expected}
     await check_actions(callers)
@@ -408,7 +409,9 @@ async def fuzz(callers: Callers, count: int) -> Counter[int]:
         found[answer.status] += 1
         assert answer.status in (0, 200, 302, 304, 400, 401, 403, 404, 405, 409, 431), (data, answer.raw)
         if answer.status == 302:
-            assert answer.headers["location"].startswith("/hub/api/oauth2/authorize?"), (data, answer.raw)
+            # To the hub's login, or to the page of people without rights.
+            to = ("/hub/api/oauth2/authorize?", f"{PREFIX}classes")
+            assert answer.headers["location"].startswith(to), (data, answer.raw)
         if caller in ("nobody", "wrong", "expired", "user", "browser"):
             assert not [each for each in SECRETS if each in answer.body.decode("latin-1")], (data, answer.raw)
 

@@ -43,14 +43,15 @@ async def use(hub: HubRelease, user: str = "ada", *, node: str = "node-a") -> di
 
 
 async def look(hub: HubRelease, node: str = "node-a") -> None:
-    """An administrator opens the page, which is in the hub's menu and shows a node."""
+    """An administrator opens the pages, which are in the hub's menu and show a node."""
+    await eventually(hub.lets_log_in, "the hub answers", shows=hub.cluster.logs)
     async with await hub.browser("admin") as admin:
         path = f"/services/{hub.service_name}/"
         assert path in await admin.get("/hub/home")
 
         async def is_shown() -> bool:
             # 404 until the hub has seen that the service answers, 503 while another replica becomes the leader.
-            status, text = await admin.ask(path)
+            status, text = await admin.ask(f"{path}nodes")
             assert status in (200, 404, 502, 503), text
             return status == 200 and node in text
 
@@ -61,4 +62,4 @@ def assert_nothing_was_refused(hub: HubRelease) -> None:
     """The charts grant all rights that their programs use."""
     ours = set(hub.accounts())
     refused = {str(each) for each in hub.cluster.accesses() if each.account in ours and each.status in (401, 403)}
-    assert sorted(refused) == []
+    assert not refused, sorted(refused)
