@@ -171,6 +171,11 @@ class HubRelease:
         """In the hub's addresses."""
         return str(self.values.get("hub", {}).get("serviceName", names.HUB_SERVICE))
 
+    @property
+    def wanted_placeholders(self) -> int:
+        """Number of placeholders by its targets, while nobody asks for more."""
+        return sum(each["min"] for each in merged(CHART_VALUES, self.values)["placeholders"]["targets"].values())
+
     async def placeholders(self) -> list[JsonObject]:
         """Pods of its warm placeholders."""
         lease = of_kind(self.objects, "Deployment")["metadata"]["name"]

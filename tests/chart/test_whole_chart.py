@@ -227,9 +227,9 @@ async def agree(hubs: list[HubRelease]) -> None:
     """Each service has its own placeholders and no other's, and all of them stay."""
 
     async def each_has_its_own() -> bool:
-        return all([len(await hub.placeholders()) == 1 for hub in hubs])
+        return all([len(await hub.placeholders()) == hub.wanted_placeholders for hub in hubs])
 
-    await eventually(each_has_its_own, "each has the placeholder that it wants", shows=hubs[0].cluster.logs)
+    await eventually(each_has_its_own, "each has the placeholders that it wants", shows=hubs[0].cluster.logs)
     before = [pod["metadata"]["uid"] for hub in hubs for pod in await hub.placeholders()]
     for hub in hubs:
         await look(hub)
