@@ -81,7 +81,7 @@ def prepare(spawner):
     if name in ("late", "stopped-while-pending", "hub-killed-while-pending"):
         spawner.node_selector = {{"for": "nobody"}}
     if name == "late":
-        spawner.start_timeout = 4
+        spawner.start_timeout = 8
     if name == "node-lost":
         spawner.node_selector = {{"for": name}}
     if name == "refused":
@@ -103,7 +103,7 @@ async def created(spawner, pod):
 
 c.JupyterHub.spawner_class = HubSpawner
 # Far longer than a start that comes too late, with its clean-up on a busy machine.
-c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 12}}
+c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 16}}
 c.KubeSpawner.update({traits})
 c.KubeSpawner.pre_spawn_hook = prepare
 c.KubeSpawner.modify_pod_hook = modify
