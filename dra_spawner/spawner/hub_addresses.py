@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from dra_spawner.spawner.hub_parts.running_hub import serve_in_hub
 
@@ -43,5 +43,4 @@ def serve(*addresses: str) -> bool:
 
 def _handler(path: str) -> type[QuietHandler]:
     module, _, name = path.rpartition(".")
-    found: Any = getattr(import_module(f"dra_spawner.spawner.{module}"), name)
-    return found  # type: ignore[no-any-return]
+    return cast("type[QuietHandler]", getattr(import_module(f"dra_spawner.spawner.{module}"), name))
