@@ -60,7 +60,7 @@ async def class_notes(user: Any) -> list[ClassNote]:
         hub = running_hub()
         link = f"{hub._service_map[service].prefix}classes" if hub is not None else ""
         return [_note(each, link) for each in found]
-    except Exception:
+    except Exception:  # whatever the service answers
         log.exception("The home page says nothing about classes")
         return []
 
