@@ -228,10 +228,11 @@ def start_others(running: Demo, number: int) -> list[threading.Thread]:
     """Users whose clicks come at the same moment, by the hub's API."""
     users = [f"user-{each}" for each in range(number)]
     running.api("POST", "/users", {"usernames": users})
-    body = {"profile": "gpu-slice", "memory": "5Gi"}
+    # The demo has 16 such shares, and the user needs up to two.
+    bodies: list[dict[str, str]] = [{"profile": "cpu"}, {"profile": "gpu-slice", "memory": "5Gi"}]
     threads = [
-        threading.Thread(target=running.api, args=("POST", f"/users/{each}/server", body), daemon=True)
-        for each in users
+        threading.Thread(target=running.api, args=("POST", f"/users/{user}/server", bodies[each % 2]), daemon=True)
+        for each, user in enumerate(users)
     ]
     for each in threads:
         each.start()
