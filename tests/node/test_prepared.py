@@ -12,7 +12,7 @@ import pytest
 
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.amounts.lost_placeholders import Loss
+from dra_spawner.placeholders.planner.amounts.creations import Loss
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import shape

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.amounts.lost_placeholders import has_failed
+from dra_spawner.placeholders.planner.amounts.creations import has_failed
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.cluster.undecided import Unknown
 from dra_spawner.placeholders.planner.cluster.view import View

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts
 from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.decisions.quota_preemption import needed_amounts
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 
 __all__ = ["QuotaCapacity", "quota_capacity", "unchecked_resources"]
@@ -33,7 +32,7 @@ class QuotaCapacity:
 
 def quota_capacity(quota: Quota, shape: Shape, view: View) -> QuotaCapacity | None:
     """Further servers of a shape that a quota allows; None if it limits no resource that they need."""
-    needs = needed_amounts(shape, view, quota, for_server=True)
+    needs = needed_amounts(shape, view.snapshot.classes, quota, for_server=True)
     found = [
         QuotaCapacity(quota.name, resource, max(left, 0) // needs[resource])
         for resource, left in sorted(quota.left.items())

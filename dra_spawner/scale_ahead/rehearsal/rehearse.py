@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts
 from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.decisions.quota_preemption import needed_amounts
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside, measure_capacity
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
@@ -190,7 +189,7 @@ def _still_come(beside: ServersBeside, at: datetime) -> int:
 def _quota_left(quota: Quota, view: View, beside: Sequence[ServersBeside]) -> Quota:
     left = dict(quota.left)
     for each in beside:
-        for resource, amount in needed_amounts(each.shape, view, quota, for_server=True).items():
+        for resource, amount in needed_amounts(each.shape, view.snapshot.classes, quota, for_server=True).items():
             if resource in left:
                 left[resource] -= amount * each.servers
     return replace(quota, left=left)

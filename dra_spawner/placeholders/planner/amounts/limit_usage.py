@@ -23,15 +23,17 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.placeholders.planner.cluster.cluster_index import is_server
 from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import (
+    claim_of_extended_resources,
+    simulated_placeholder,
+)
 from dra_spawner.placeholders.planner.targets.limits import DEVICES, PLACEHOLDERS, Limit, counted
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.claim_requirements import leftover_claim
 from dra_spawner.simulator.model.claims import ObjectKey
-from dra_spawner.simulator.model.extended_resources import classes_by_resource, extended_resource_claim
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["OWN", "LimitTotal", "LimitUsage", "Usage", "claim_of_extended_resources"]
+__all__ = ["OWN", "LimitTotal", "LimitUsage", "Usage"]
 
 #: This service's hub.
 OWN: Final = ""
@@ -91,7 +93,7 @@ class LimitUsage:
         def compute() -> Usage:
             pod, claims = simulated_placeholder(shape, _NAMESPACE)
             return self._of_claims(
-                limit, [*(each.claim for each in claims), claim_of_extended_resources(pod, self._view)]
+                limit, [*(each.claim for each in claims), claim_of_extended_resources(pod, self._classes)]
             )
 
         key = ("shape", self._rules, limit.device_class, limit.selector, tuple(limit.capacity), shape.id)
@@ -126,7 +128,7 @@ class LimitUsage:
         if leftover is not None:
             found.append(leftover.claim)
         elif not pod.node_name:
-            found.append(claim_of_extended_resources(pod, view))
+            found.append(claim_of_extended_resources(pod, self._classes))
         return found
 
     def _of_claims(self, limit: Limit, claims: Iterable[ResourceClaim]) -> Usage:
@@ -309,12 +311,6 @@ class LimitTotal:
         further = f" and {counted(rest, 'further hub')}" if rest else ""
         noun = {PLACEHOLDERS: "placeholders", DEVICES: "devices"}.get(bound, bound)
         return f"by the {self.limit}; other hubs have {noun} ({', '.join(named)}{further})"
-
-
-def claim_of_extended_resources(pod: Pod, view: View) -> ResourceClaim:
-    """The claim that kube-scheduler makes if devices provide the pod's extended resources; without requests if not."""
-    classes = classes_by_resource(view.snapshot.classes.values())
-    return extended_resource_claim(pod, [name for name in pod.requests if name in classes], classes)
 
 
 def _may_select(prepared: PreparedAlternative, description: DeviceDescription) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from dra_spawner.placeholders.planner.amounts.creation_limits import Creations
+from dra_spawner.placeholders.planner.amounts.creations import Creations
 from dra_spawner.placeholders.planner.amounts.preemption_backoff import PendingRecord, PreemptionRecord
 from dra_spawner.placeholders.planner.amounts.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.cluster.cluster_index import Moment

@@ -19,12 +19,19 @@ from dra_spawner.dra.allocation.requests import MAX_DEVICES_PER_CLAIM
 from dra_spawner.dra.model.claims import AllocationMode, DeviceClass, RequestAlternative, ResourceClaim
 from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import (
+    claim_of_extended_resources,
+    simulated_placeholder,
+)
+from dra_spawner.placeholders.planner.targets.placeholder_objects import requests_of
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 
-__all__ = ["Quota", "claim_amounts", "pod_amounts", "quota_of", "without_requests"]
+__all__ = ["Quota", "claim_amounts", "needed_amounts", "pod_amounts", "quota_of"]
 
 #: Amounts of a quota's resources, in nano-units.
 Amounts = Mapping[str, int]
 
+_NAMESPACE: Final = "default"
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _REQUESTS: Final = "requests."
 _HUGE_PAGES: Final = "hugepages-"
@@ -133,9 +140,32 @@ def claim_amounts(
     return +found
 
 
-def without_requests(amounts: Counter[str]) -> Counter[str]:
-    """The amounts without requests for resources, where the pod counts these itself."""
-    return Counter({name: amount for name, amount in amounts.items() if not name.startswith(_REQUESTS)})
+def needed_amounts(
+    shape: Shape,
+    classes: Mapping[str, DeviceClass],
+    quota: Quota,
+    *,
+    for_server: bool,
+    with_pod: bool = True,
+    with_claims: bool = True,
+) -> Counter[str]:
+    """What a placeholder or a server of a shape counts for a quota: its pod, its claims, or both.
+
+    Of a server's claims alone, their templates exist already.
+    """
+    found = Counter[str]()
+    requests = requests_of(shape)
+    if with_pod and (quota.for_servers if for_server else quota.for_placeholders) and quota.counts_pods(requests):
+        found += pod_amounts(requests)
+    if with_claims and quota.for_claims and (quota.for_servers or not for_server):
+        pod, claims = simulated_placeholder(shape, _NAMESPACE)
+        found += claim_amounts([each.claim for each in claims], classes, from_templates=for_server and with_pod)
+        generated = claim_of_extended_resources(pod, classes)
+        if generated.requests:
+            # The pod counts the requests itself.
+            amounts = claim_amounts([generated], classes).items()
+            found += Counter({name: amount for name, amount in amounts if not name.startswith(_REQUESTS)})
+    return found
 
 
 def _count(wanted: RequestAlternative) -> int:

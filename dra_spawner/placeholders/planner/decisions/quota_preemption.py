@@ -19,21 +19,17 @@ from typing import Final, TypeAlias
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
-from dra_spawner.placeholders.planner.amounts.limit_usage import claim_of_extended_resources
 from dra_spawner.placeholders.planner.amounts.planner_state import EndedPlaceholder
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, claim_amounts, pod_amounts, without_requests
+from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age, newest_first
 from dra_spawner.placeholders.planner.round import Round
-from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
-from dra_spawner.placeholders.planner.targets.placeholder_objects import requests_of
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["RemainingQuotas", "decide_quota_preemption", "needed_amounts", "remember_ended"]
+__all__ = ["RemainingQuotas", "decide_quota_preemption", "remember_ended"]
 
-_NAMESPACE: Final = "default"
 #: Time until a quota counts a new object, or shows that one is gone.
 _UNCOUNTED: Final = timedelta(seconds=3)
 #: Time in which a server's pod and claims have to come. After it, the quota counts as the reason why they do not.
@@ -116,7 +112,12 @@ class _QuotaNeeds:
             return self._memo.of(
                 ("quota", *key, *rules),
                 lambda: needed_amounts(
-                    shape, self._view, quota, for_server=for_server, with_pod=with_pod, with_claims=with_claims
+                    shape,
+                    self._view.snapshot.classes,
+                    quota,
+                    for_server=for_server,
+                    with_pod=with_pod,
+                    with_claims=with_claims,
                 ),
             )
 
@@ -186,27 +187,6 @@ def _left(quotas: Iterable[Quota]) -> Counter[_Bound]:
 def _text(quotas: Sequence[Quota], bound: _Bound) -> str:
     index, resource = bound
     return f"ResourceQuota {quotas[index].name!r} (at most {quotas[index].hard[resource]} of {resource})"
-
-
-def needed_amounts(
-    shape: Shape, view: View, quota: Quota, *, for_server: bool, with_pod: bool = True, with_claims: bool = True
-) -> Counter[str]:
-    """What a placeholder or a server of a shape counts for a quota: its pod, its claims, or both.
-
-    Of a server's claims alone, their templates exist already.
-    """
-    found = Counter[str]()
-    requests = requests_of(shape)
-    if with_pod and (quota.for_servers if for_server else quota.for_placeholders) and quota.counts_pods(requests):
-        found += pod_amounts(requests)
-    if with_claims and quota.for_claims and (quota.for_servers or not for_server):
-        classes = view.snapshot.classes
-        pod, claims = simulated_placeholder(shape, _NAMESPACE)
-        found += claim_amounts([each.claim for each in claims], classes, from_templates=for_server and with_pod)
-        generated = claim_of_extended_resources(pod, view)
-        if generated.requests:
-            found += without_requests(claim_amounts([generated], classes))
-    return found
 
 
 def _lacks_claims(view: View, pod: Pod) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
+from dra_spawner.dra.model.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.preferences import Preferences
 from dra_spawner.placeholders.planner.targets.node_conditions import refusing_drained_nodes, requiring_readiness
 from dra_spawner.placeholders.planner.targets.placeholder_objects import (
@@ -18,6 +19,7 @@ from dra_spawner.placeholders.planner.targets.placeholder_objects import (
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape, canonical
 from dra_spawner.simulator.model.claims import ClaimTemplate, TrackedClaim
+from dra_spawner.simulator.model.extended_resources import classes_by_resource, extended_resource_claim
 from dra_spawner.simulator.model.pods import Pod
 
 _NAME = "simulated-placeholder"
@@ -68,6 +70,12 @@ def simulated_user(shape: Shape, namespace: str, name: str = "simulated-user") -
     }
     spec["affinity"] = refusing_drained_nodes(requiring_readiness(shape.node_fields.get("affinity", {})))
     return Pod.from_json({"metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec}), templates
+
+
+def claim_of_extended_resources(pod: Pod, classes: Mapping[str, DeviceClass]) -> ResourceClaim:
+    """The claim that kube-scheduler makes if devices provide the pod's extended resources; without requests if not."""
+    by_resource = classes_by_resource(classes.values())
+    return extended_resource_claim(pod, [name for name in pod.requests if name in by_resource], by_resource)
 
 
 @lru_cache(maxsize=1000)

@@ -13,9 +13,8 @@ import pytest
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, quota_of
+from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts, quota_of
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer
-from dra_spawner.placeholders.planner.decisions.quota_preemption import needed_amounts
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.examples import example_count
@@ -378,7 +377,7 @@ def admits(world: World, claims: Mapping[str, Json]) -> bool:
     return all(
         each.left.get(resource, amount) >= amount
         for each in view.quotas
-        for resource, amount in needed_amounts(user_shape(claims), view, each, for_server=True).items()
+        for resource, amount in needed_amounts(user_shape(claims), view.snapshot.classes, each, for_server=True).items()
     )
 
 
