@@ -87,7 +87,8 @@ class FailingApi(KubernetesApi):
     Attributes
     ----------
     failures
-        By plural: how the next lists and watches fail. By ``plural/name``: how the next reads of an object fail.
+        By plural: how the next lists and watches fail. By ``plural/name``: how the next reads of an object fail, and
+        the next lists of this object alone.
     writes
         Writes that came, as ``verb path``.
     met
@@ -122,8 +123,10 @@ class FailingApi(KubernetesApi):
             if self.failures[each := f"{kind.plural}/{name}"]:
                 await self._fail(request, self.failures[each].popleft(), kind)
             return self._body(request, lambda: self.store.get(kind, namespace, name))
-        if self.failures[kind.plural]:
-            await self._fail(request, self.failures[kind.plural].popleft(), kind)
+        only = str((request.params or {}).get("fieldSelector", "")).removeprefix("metadata.name=")
+        for each in (kind.plural, f"{kind.plural}/{only}"):
+            if self.failures[each]:
+                await self._fail(request, self.failures[each].popleft(), kind)
         return self.list_answer(request)
 
     async def _fail(self, request: ApiRequest, failure: Failure, kind: ResourceType) -> None:

@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.ticket_queue import QueuedTicket, TicketQu
 __all__ = ["changed_by", "served_queue"]
 
 
-def served_queue(book: TicketBook, hub: str, shapes: Mapping[str, Shape]) -> TicketQueue:
+def served_queue(book: TicketBook, hub: str, shapes: Mapping[str, Shape], *, is_known: bool = True) -> TicketQueue:
     """The open tickets.
 
     Parameters
@@ -24,8 +24,10 @@ def served_queue(book: TicketBook, hub: str, shapes: Mapping[str, Shape]) -> Tic
         `Ticket.hub` of own tickets.
     shapes
         By published name of the choice.
+    is_known
+        Whether the book was ever read.
     """
-    return TicketQueue(tuple(_queued(each, hub, shapes) for each in book.open))
+    return TicketQueue(tuple(_queued(each, hub, shapes) for each in book.open), is_known)
 
 
 def _queued(ticket: Ticket, hub: str, shapes: Mapping[str, Shape]) -> QueuedTicket:

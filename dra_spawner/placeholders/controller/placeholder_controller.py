@@ -401,7 +401,7 @@ class PlaceholderController:
             self._record.failed(known, namespace, pod, self._reservation_problem or str(error))
             raise
         self._reservation_problem = ""
-        if self.tickets is not None and reservation.placement.state is not AvailabilityState.WAITS:
+        if self.tickets is not None and reservation.placement.state.is_now:
             await end_ticket(self.tickets, self.queue(), tickets, shape)
         self._record.answered(known, namespace, pod, reservation)
         self.counts.placements[reservation.placement.state] += 1

@@ -49,9 +49,16 @@ class QueuedTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketQueue:
-    """All open tickets of the cluster, in their order."""
+    """All open tickets of the cluster, in their order.
+
+    Attributes
+    ----------
+    is_known
+        Whether the tickets were ever read; without it any placeholder may be held for a user.
+    """
 
     tickets: tuple[QueuedTicket, ...] = ()
+    is_known: bool = True
     by_uid: Mapping[str, QueuedTicket] = field(init=False)
     """Own tickets by the uid of the placeholder that is held for them."""
 

@@ -74,7 +74,8 @@ class FollowedTickets(InformerTask):
         self._present = TicketBook()
         self._version = ""
         self._corrupt = ""
-        self._queue: tuple[TicketBook, PublishedShapes, TicketQueue] | None = None
+        self._was_read = False
+        self._queue: tuple[TicketBook, PublishedShapes, bool, TicketQueue] | None = None
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, names.TICKETS_CONFIG_MAP)
         super().__init__(Informer(api, resource, self, settings=settings), names.TICKETS_CONFIG_MAP)
 
@@ -95,20 +96,22 @@ class FollowedTickets(InformerTask):
             return f"cannot follow ConfigMap {self._name}: {problem}"
         return f"ConfigMap {self._name} was not read yet" if self.is_running and not self._informer.synced else ""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the tickets were ever read; a failure later leaves what is known of them."""
+        return not self.is_running or self._was_read or (self._informer.synced and not self._corrupt)
+
     async def wait_known(self) -> None:
         """Wait a short time for the first list, so that the first round knows what is held."""
         await wait_first_list(self._informer, "Tickets are not known", log)
 
     def queue(self, published: PublishedShapes) -> TicketQueue:
         """The open tickets, with the shapes of the hub's published choices."""
-        known = self._queue
-        if known is None or known[0] is not self._present or known[1] is not published:
-            known = self._queue = (
-                self._present,
-                published,
-                served_queue(self._present, self.hub, published.shapes),
-            )
-        return known[2]
+        known, is_known = self._queue, self.is_known
+        if known is None or known[0] is not self._present or known[1] is not published or known[2] is not is_known:
+            found = served_queue(self._present, self.hub, published.shapes, is_known=is_known)
+            known = self._queue = self._present, published, is_known, found
+        return known[3]
 
     async def carry_out(self, action: ChangeTicket) -> None:
         """Write one event; an event that the ticket's state does not have any more changes nothing.
@@ -203,10 +206,12 @@ class FollowedTickets(InformerTask):
         self._take(book)
 
     def remove(self, key: ObjectKey) -> None:
-        """Note that the ConfigMap is gone."""
+        """Note that the ConfigMap is gone, as after the repair of one that could not be read."""
+        self._corrupt = ""
         self._take(TicketBook())
 
     def _take(self, book: TicketBook) -> None:
+        self._was_read = True
         if book != self._present:
             self._present = book
             for each in self._callbacks:

@@ -24,6 +24,7 @@ from dra_spawner.placeholders.planner.targets.placeholder_objects import (
 )
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.service.tickets.ticket_service import TicketService
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.integration.devices import DRIVER, PRIORITY_CLASS, classes, node_with, priority_class, whole
@@ -39,7 +40,7 @@ SERVERS: Final = 20
 PLACEHOLDERS: Final = 10
 _GPUS_OF_NODE: Final = 6
 _BEGIN: Final = datetime(2026, 3, 2, 9, tzinfo=UTC)
-_SETTINGS: Final = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
+PLACEHOLDER_SETTINGS: Final = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
 
 
 class RestingCluster:
@@ -49,11 +50,14 @@ class RestingCluster:
     ----------
     store, api
         The objects, and the way to them.
-    controller, watch
-        Of the process that leads.
+    controller, watch, queue
+        Of the process that leads; without a queue if the settings have none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ControllerSettings | None = None) -> None:
+        self._settings = settings or ControllerSettings(
+            NAMESPACE, {"gpu": ReplicaRange(PLACEHOLDERS, 2 * PLACEHOLDERS)}, placeholders=PLACEHOLDER_SETTINGS
+        )
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._loop = loop
@@ -61,6 +65,7 @@ class RestingCluster:
         self.api = FailingApi(self.store)
         self.controller: PlaceholderController
         self.watch: ClusterWatch
+        self.queue: TicketService
         self._make_objects()
 
     def now(self) -> datetime:
@@ -70,14 +75,12 @@ class RestingCluster:
     async def leading(self) -> AsyncIterator[None]:
         """A process that has read the cluster, or tries to, and leads."""
         self.watch = ClusterWatch(self.api, clock=self._loop.time, random=Random(2))
-        settings = ControllerSettings(
-            NAMESPACE, {"gpu": ReplicaRange(PLACEHOLDERS, 2 * PLACEHOLDERS)}, placeholders=_SETTINGS
-        )
         times = ReconcilerTimes(idle=15.0)
         self.controller = PlaceholderController(
-            self.api, self.watch, DecisionLog(), settings, now=self.now, times=times
+            self.api, self.watch, DecisionLog(), self._settings, now=self.now, times=times
         )
-        async with self.watch, self.controller:
+        self.queue = TicketService(self.api, self.controller, lambda user, groups: False)
+        async with self.watch, self.queue, self.controller:
             task = asyncio.create_task(self.controller.lead(lambda: None))
             try:
                 yield
@@ -133,8 +136,8 @@ class RestingCluster:
         self._run(pod, claim, node, device)
 
     def _placeholder(self, number: int, node: str, device: str) -> None:
-        (claim,) = placeholder_claims(GPU, f"placeholder-{number}", _SETTINGS)
-        self._run(placeholder_pod(GPU, f"placeholder-{number}", _SETTINGS), claim, node, device)
+        (claim,) = placeholder_claims(GPU, f"placeholder-{number}", PLACEHOLDER_SETTINGS)
+        self._run(placeholder_pod(GPU, f"placeholder-{number}", PLACEHOLDER_SETTINGS), claim, node, device)
 
     def _run(self, pod: Json, claim: Json, node: str, device: str) -> None:
         """A pod that runs with its device."""

@@ -159,6 +159,11 @@ class Reservations:
         self, policy: Policy, shape: Shape, namespace: str, tickets: Collection[str]
     ) -> tuple[Placement, View] | None:
         """The placement on a device that is held for the user, or behind others; None if tickets decide nothing."""
+        queue = self.reconciler.tickets()
+        if not queue.is_known and shape.wants_devices:
+            raise OnHold("the queue for devices was not read yet, and any placeholder may be held for a user")
+        if not queue.tickets:
+            return None
         view = self.reconciler.view()
         if reason := hold_reason(view, policy):
             raise OnHold(reason)

@@ -1,0 +1,1 @@
+"""The queue for devices while the service runs."""

@@ -1,0 +1,112 @@
+"""Tickets that were not read yet are not absent: what is held for users stays, and nobody else gets it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.devcluster.api.resource_types import CONFIGMAPS, by_kind
+from dra_spawner.fairness.tickets.ticket import Ticket
+from dra_spawner.fairness.tickets.ticket_book import TicketBook
+from dra_spawner.fairness.tickets.ticket_data import book_data
+from dra_spawner.placeholders.controller.round.reservations import OnHold
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.lifecycle import TicketState
+from dra_spawner.placeholders.planner.targets.policy import Policy, TicketRules
+from dra_spawner.profiles.drivers import drivers_prepare_for
+from dra_spawner.service.tickets.followed_tickets import FollowedTickets
+from tests.kube.failing_api import Failure
+from tests.placeholders.controller.resting_cluster import (
+    GPU,
+    NAMESPACE,
+    PLACEHOLDER_SETTINGS,
+    PLACEHOLDERS,
+    SERVERS,
+    RestingCluster,
+)
+from tests.presence import present
+from tests.virtual_loop import pass_time, run_in_virtual_time
+
+_HOLD: Final = timedelta(hours=1)
+_SETTINGS: Final = ControllerSettings(
+    NAMESPACE,
+    {},
+    placeholders=PLACEHOLDER_SETTINGS,
+    policy=Policy(tickets=TicketRules(_HOLD), drivers_prepare_for=drivers_prepare_for()),
+)
+_ONLY_TICKETS: Final = f"configmaps/{names.TICKETS_CONFIG_MAP}"
+
+
+def queued_cluster() -> RestingCluster:
+    """A cluster in which each placeholder is held for a user of the queue."""
+    cluster = RestingCluster(_SETTINGS)
+    pods = present(by_kind("v1", "Pod"))
+    book = TicketBook()
+    for number in range(SERVERS, SERVERS + PLACEHOLDERS):
+        name, now = f"placeholder-{number}", cluster.now()
+        uid = cluster.store.get(pods, NAMESPACE, name)["metadata"]["uid"]
+        held: dict[str, Any] = {"placeholder": name, "placeholder_uid": uid, "until": now + _HOLD}
+        ticket, book = book.join(Ticket(f"{number:016x}", 0, f"user-{number}", _hub(), "gpu", now, now))
+        tickets = {**book.tickets, ticket.id: replace(ticket, state=TicketState.HELD, **held)}
+        book = TicketBook(tickets, book.next_number)
+    _write(cluster, book_data(book))
+    return cluster
+
+
+def _hub() -> str:
+    return f"{NAMESPACE}/{_SETTINGS.shapes_config_map}"
+
+
+def _write(cluster: RestingCluster, data: dict[str, str]) -> None:
+    metadata = {"name": names.TICKETS_CONFIG_MAP, "namespace": NAMESPACE}
+    cluster.store.create(
+        CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, NAMESPACE
+    )
+
+
+def followed(cluster: RestingCluster) -> FollowedTickets:
+    return present(cluster.queue.followed)
+
+
+def test_a_leader_that_cannot_read_the_queue_yet_keeps_what_is_held() -> None:
+    async def begin() -> None:
+        cluster = queued_cluster()
+        cluster.api.failures[_ONLY_TICKETS].extend([Failure.BROKEN] * 1000)
+        async with cluster.leading():
+            await pass_time(600)
+            assert [each for each in cluster.api.writes if each.startswith("delete")] == []
+            with pytest.raises(OnHold, match="queue"):
+                await cluster.controller.place(GPU.id, NAMESPACE, "eve")
+            assert any("Tickets:" in each for each in cluster.controller.problems())
+            cluster.api.failures[_ONLY_TICKETS].clear()
+            await pass_time(100)
+            held = [each.ticket for each in cluster.controller.view().placeholders.values()]
+            assert (len(held), all(held)) == (PLACEHOLDERS, True)
+            # A failure after that leaves what is known.
+            cluster.api.failures["configmaps"].extend([Failure.NOT_FOUND, Failure.EMPTY, Failure.OLD] * 10)
+            cluster.api.cut("configmaps")
+            await pass_time(60)
+            assert len(followed(cluster).present.open) == PLACEHOLDERS
+            assert [each for each in cluster.api.writes if each.startswith("delete")] == []
+
+    run_in_virtual_time(begin())
+
+
+def test_a_queue_that_an_administrator_removes_is_known_again() -> None:
+    async def begin() -> None:
+        cluster = RestingCluster(_SETTINGS)
+        _write(cluster, {"tickets": "[{"})
+        async with cluster.leading():
+            await pass_time(60)
+            assert [each for each in cluster.api.writes if each.startswith("delete")] == []
+            assert followed(cluster).problem
+            cluster.store.delete(CONFIGMAPS, NAMESPACE, names.TICKETS_CONFIG_MAP)
+            await pass_time(60)
+            assert followed(cluster).problem == ""
+            assert [each for each in cluster.api.writes if each.startswith("delete")] != []
+
+    run_in_virtual_time(begin())
