@@ -180,7 +180,7 @@ class TicketStore:
         TicketsUnavailable
         """
         book, now = await self.book(), self._now()
-        return [book.standing(each, now) for each in book.of_user(user)]
+        return book.standings(book.of_user(user), now)
 
     async def standing(self, user: str, choice: str) -> TicketStanding | None:
         """A user's ticket for a choice, as `standings`; None if there is none.

@@ -16,7 +16,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.fairness.tickets.queue_waits import habits_in
-from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, waits_of
+from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, outlooks_of, waits_of
 from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
 from dra_spawner.placeholders.planner.answers.waits import SeenSession, SessionLengths
 from dra_spawner.placeholders.planner.cluster.view import age
@@ -207,7 +207,7 @@ class QueueDay:
         view = self.world.view()
         habits = habits_in(self.world.book, sum(self._take_seconds) / len(self._take_seconds))
         known = KnownSessions(lambda shape: self._lengths, lambda pod: age(pod.created, view.now).total_seconds())
-        found = waits_of(view, self.world.policy, known, habits, self._random.random)
+        found = waits_of(outlooks_of(view, self.world.policy, known, habits), view.now, self._random.random)
         for key, wait in found.of.items():
             user = self._by_name[self.world.book.tickets[key].user]
             if not user.estimates:

@@ -58,6 +58,11 @@ class Ticket:
         """Sorting key: first come, users over a budget last."""
         return (self.is_behind, self.number)
 
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Equal for tickets that compete with the same ones (`competes_with`)."""
+        return ("", *self.devices, self.hub, self.choice) if self.devices else (self.hub, self.choice)
+
     def is_held(self, now: datetime) -> bool:
         """Whether a device is held for the user at this time."""
         return self.state is TicketState.HELD and self.until is not None and now < self.until

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -86,10 +87,17 @@ class Waits:
         When; the service's time.
     of
         Interval by id of a waiting ticket.
+    older
+        Seconds before `at` at which an interval of another hub's service was computed, by id.
     """
 
     at: datetime
     of: Mapping[str, WaitInterval] = field(default_factory=dict)
+    older: Mapping[str, int] = field(default_factory=dict)
+
+    def age(self, ticket: str, now: datetime) -> timedelta:
+        """Time since the interval of a ticket was computed; negative by a clock that jumped."""
+        return now - self.at + timedelta(seconds=self.older.get(ticket, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +177,35 @@ class TicketBook:
 
     def standing(self, ticket: Ticket, now: datetime) -> TicketStanding:
         """A ticket as its user sees it."""
-        if ticket.state is not TicketState.WAITING:
-            return TicketStanding(ticket, is_held=ticket.is_held(now))
-        waiting = [
-            each for each in self.tickets.values() if each.state is TicketState.WAITING and each.competes_with(ticket)
-        ]
-        place = sum(each.order <= ticket.order for each in waiting)
-        return TicketStanding(ticket, place, len(waiting), self._wait(ticket, now))
+        (found,) = self.standings([ticket], now)
+        return found
+
+    def standings(self, tickets: Iterable[Ticket], now: datetime) -> list[TicketStanding]:
+        """Tickets as their users see them."""
+        # Tickets of one kind compete with the same ones, and there are few kinds.
+        of_kind: dict[tuple[str, ...], list[Ticket]] = {}
+        for each in self.open:
+            if each.state is TicketState.WAITING:
+                of_kind.setdefault(each.kind, []).append(each)
+        rivals: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
+        found = []
+        for each in tickets:
+            if each.state is not TicketState.WAITING:
+                found.append(TicketStanding(each, is_held=each.is_held(now)))
+                continue
+            if each.kind not in rivals:
+                others = (of for of in of_kind.values() if of[0].competes_with(each))
+                rivals[each.kind] = sorted(other.order for of in others for other in of)
+            orders = rivals[each.kind]
+            found.append(TicketStanding(each, bisect_right(orders, each.order), len(orders), self._wait(each, now)))
+        return found
 
     def _wait(self, ticket: Ticket, now: datetime) -> WaitInterval | None:
         waits = self.waits
         found = waits.of.get(ticket.id) if waits is not None else None
         if waits is None or found is None:
             return None
-        passed = now - waits.at
+        passed = waits.age(ticket.id, now)
         if not timedelta(0) <= passed <= _WAITS_LAST:  # of a service that is away, or by a clock that jumped
             return None
         seconds = int(passed.total_seconds())
@@ -241,13 +264,18 @@ class TicketBook:
         return self._with({**self.tickets, ticket_id: changed})
 
     def with_waits(self, waits: Waits) -> TicketBook:
-        """The book with expected waits, of which those of other hubs stay while they are new."""
-        before = self.waits
-        is_new = before is not None and timedelta(0) <= waits.at - before.at <= _WAITS_LAST
-        kept = before.of if before is not None and is_new else {}
-        of = {**kept, **waits.of}
+        """The book with expected waits, of which those of other hubs stay while they are new; the same without any."""
+        before = self.waits or Waits(waits.at)
+        if not waits.of and not before.of:
+            return self
         waiting = {each.id for each in self.tickets.values() if each.state is TicketState.WAITING}
-        return replace(self, waits=Waits(waits.at, {key: each for key, each in of.items() if key in waiting}))
+        kept, older = dict[str, WaitInterval](), dict[str, int]()
+        for key in waiting.intersection(before.of) - waits.of.keys():
+            age = before.age(key, waits.at)
+            if timedelta(0) <= age <= _WAITS_LAST:
+                kept[key], older[key] = before.of[key], int(age.total_seconds())
+        of = kept | {key: each for key, each in waits.of.items() if key in waiting}
+        return replace(self, waits=Waits(waits.at, of, {key: each for key, each in older.items() if each}))
 
     def with_notes(self, notes: Mapping[str, tuple[tuple[str, ...], bool]], waits: Waits | None) -> TicketBook:
         """The book with what the service found out.

@@ -20,6 +20,7 @@ _TICKETS_KEY: Final = "tickets"
 _NUMBER_KEY: Final = "next-number"
 _WAITS_KEY: Final = "waits"
 _MAX_NUMBER: Final = 2**53
+_OLDEST_SECONDS: Final = 86_400
 
 
 class TicketsCorrupt(Exception):
@@ -50,7 +51,7 @@ def read_book(data: object) -> TicketBook:
         tickets = [_read_ticket(_mapping(each)) for each in json.loads(found.get(_TICKETS_KEY) or "[]")]
         number = int(found.get(_NUMBER_KEY) or 1)
         waits = _read_waits(_mapping(json.loads(found[_WAITS_KEY]))) if found.get(_WAITS_KEY) else None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise TicketsCorrupt(f"{type(error).__name__}: {error!s:.200}") from None
     by_id = {each.id: each for each in tickets}
     if len(by_id) < len(tickets) or len({each.number for each in tickets}) < len(tickets):
@@ -109,15 +110,18 @@ def _read_ticket(found: Mapping[str, Any]) -> Ticket:
 
 
 def _waits_json(waits: Waits) -> dict[str, Any]:
-    return {
+    found: dict[str, Any] = {
         "at": waits.at.isoformat(),
         "of": {key: [each.low_seconds, each.high_seconds] for key, each in waits.of.items()},
     }
+    return found | ({"older": dict(waits.older)} if waits.older else {})
 
 
 def _read_waits(found: Mapping[str, Any]) -> Waits:
     of = {_text(key): WaitInterval(int(low), int(high)) for key, (low, high) in _mapping(found["of"]).items()}
-    return Waits(_moment(found["at"]), of)
+    older = {_text(key): int(seconds) for key, seconds in _mapping(found.get("older") or {}).items()}
+    ages = {key: min(each, _OLDEST_SECONDS) for key, each in older.items() if key in of and each > 0}
+    return Waits(_moment(found["at"]), of, ages)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

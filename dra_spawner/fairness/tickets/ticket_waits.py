@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
 
 from dra_spawner import names
 from dra_spawner.fairness.tickets.queue_waits import QueueHabits, QueueOutlook, expected_waits
@@ -15,7 +17,10 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, TicketRules
 from dra_spawner.placeholders.planner.ticket_queue import QueuedTicket, competing_devices
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["KnownSessions", "waits_of"]
+__all__ = ["KnownSessions", "Outlooks", "outlooks_of", "waits_of"]
+
+#: By what tickets compete for: the waiting tickets, and what is known of such devices.
+Outlooks: TypeAlias = Mapping[frozenset[str], tuple[Sequence[QueuedTicket], QueueOutlook]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +39,35 @@ class KnownSessions:
     age_of: Callable[[Pod], float]
 
 
-def waits_of(
-    view: View, policy: Policy, sessions: KnownSessions, habits: QueueHabits, chance: Callable[[], float]
-) -> Waits:
-    """Expected waits by id, of own waiting tickets for whose choice enough sessions were seen.
-
-    Parameters
-    ----------
-    chance
-        Returns random numbers from 0 to 1.
-    """
-    found: dict[str, WaitInterval] = {}
+def outlooks_of(view: View, policy: Policy, sessions: KnownSessions, habits: QueueHabits) -> Outlooks:
+    """What is known of the devices for which own tickets wait, where enough sessions were seen."""
+    found = {}
     waiting = [each for each in view.tickets.tickets if each.waits and each.devices]
     for devices in {each.devices for each in waiting if each.shape}:
         queue = [each for each in waiting if not devices.isdisjoint(each.devices)]
         outlook = _outlook(view, policy, sessions, devices, queue, habits)
         if outlook is not None:
-            before = len(outlook.sessions) - len(queue)
-            for ticket, wait in zip(queue, expected_waits(outlook, chance)[before:], strict=True):
-                if wait is not None and ticket.devices == devices and ticket.is_own:
-                    found[ticket.id] = wait
-    return Waits(view.now, found)
+            found[devices] = queue, outlook
+    return found
+
+
+def waits_of(outlooks: Outlooks, now: datetime, chance: Callable[[], float]) -> Waits:
+    """Expected waits by id, of own waiting tickets.
+
+    Parameters
+    ----------
+    now
+        The time of the outlooks.
+    chance
+        Returns random numbers from 0 to 1.
+    """
+    found: dict[str, WaitInterval] = {}
+    for devices, (queue, outlook) in outlooks.items():
+        before = len(outlook.sessions) - len(queue)
+        for ticket, wait in zip(queue, expected_waits(outlook, chance)[before:], strict=True):
+            if wait is not None and ticket.devices == devices and ticket.is_own:
+                found[ticket.id] = wait
+    return Waits(now, found)
 
 
 def _outlook(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -68,6 +68,8 @@ class FollowedTickets(InformerTask):
         self.counts: Counter[TicketEvent] = Counter()
         """Events that this process has written."""
         self._taken: tuple[int, float] = 0, 0.0
+        self._estimated: tuple[datetime, frozenset[str]] | None = None
+        """When waits were written last, and for which tickets."""
         self.on_hold: Callable[[float], None] = lambda seconds: None
         """Called with the wait of each ticket that gets a device."""
         self._callbacks: list[Callable[[], None]] = []
@@ -152,7 +154,7 @@ class FollowedTickets(InformerTask):
         self,
         published: PublishedShapes,
         is_behind: Callable[[str, Sequence[str]], bool],
-        waits: Callable[[], Waits],
+        waits: Callable[[], Awaitable[Waits]],
     ) -> None:
         """Write what the hubs show: what own tickets compete for, who is over a budget, and expected waits.
 
@@ -163,7 +165,8 @@ class FollowedTickets(InformerTask):
         is_behind
             Whether a user with some groups is over a budget for a choice.
         waits
-            Returns the expected waits of own tickets; called only if they are to be written.
+            Returns the expected waits of own tickets; called only if they are to be written, so once a minute and for
+            new tickets, also where no wait can be told.
 
         Raises
         ------
@@ -179,15 +182,20 @@ class FollowedTickets(InformerTask):
                     if found != (each.devices, each.is_behind):
                         notes[each.id] = found
             changed = book.with_notes(notes, book.waits) if notes else book
-            own = {each.id for each in book.open if each.hub == self.hub and each.state is TicketState.WAITING}
-            known = changed.waits
-            is_new = known is None or not timedelta(0) <= self.now() - known.at < _WAITS_STAY
-            if own and (is_new or (known is not None and not own <= known.of.keys())):
-                changed = changed.with_waits(waits())
-            return None, changed
+            return None, changed.with_waits(told) if told is not None else changed
 
-        if self._present.open:
-            await self.store.change(change)
+        if not self._present.open:
+            return
+        own = frozenset(
+            each.id for each in self._present.open if each.hub == self.hub and each.state is TicketState.WAITING
+        )
+        now, last = self.now(), self._estimated
+        told: Waits | None = None
+        if own and (last is None or not own <= last[1] or not timedelta(0) <= now - last[0] < _WAITS_STAY):
+            told = await waits()
+        await self.store.change(change)
+        if told is not None:
+            self._estimated = now, own
 
     def put(self, obj: JsonObject) -> None:
         """Take a version of the ConfigMap, unless it is older than the present one, as a watch's after an own write."""

@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from dra_spawner.common.owned_tasks import OwnedTasks
+from dra_spawner.common.thread_turns import ThreadTurns
 from dra_spawner.fairness.tickets.queue_waits import habits_in
 from dra_spawner.fairness.tickets.ticket_book import TicketRefused, Waits
-from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, waits_of
+from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, outlooks_of, waits_of
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.cluster.view import age
@@ -60,6 +61,7 @@ class TicketService:
             controller.tickets = self.followed
         self._is_behind = is_behind
         self._tasks = OwnedTasks()
+        self._turns = ThreadTurns()
 
     async def __aenter__(self) -> Self:
         if self.followed is not None:
@@ -126,7 +128,7 @@ class TicketService:
                 lambda: self._waits(followed),
             )
 
-    def _waits(self, followed: FollowedTickets) -> Waits:
+    async def _waits(self, followed: FollowedTickets) -> Waits:
         controller = self._controller
         sessions, now = controller.sessions, controller.now()
 
@@ -136,4 +138,6 @@ class TicketService:
 
         known = KnownSessions(lambda shape: sessions.lengths_of(controller.name_of(shape)), age_of)
         habits = habits_in(followed.present, followed.take_seconds)
-        return waits_of(controller.view(), controller.policy, known, habits, random.random)
+        outlooks = outlooks_of(controller.view(), controller.policy, known, habits)
+        # Up to some tenths of a second of arithmetic for long queues: placements do not wait for it.
+        return await self._turns.run(waits_of, outlooks, now, random.random)

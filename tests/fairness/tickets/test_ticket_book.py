@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from time import thread_time
 
 import pytest
 from hypothesis import given, settings
@@ -77,6 +78,42 @@ def test_waits_are_shown_while_they_are_new() -> None:
     assert book.standing(second, NOW).wait is None
 
 
+def test_waits_of_a_service_that_is_away_are_not_made_new_by_another() -> None:
+    """Two hubs share the queue; each service writes its own waits, and one of them stops."""
+    book = book_of("ada", "bob")
+    first, second = book.open
+    waits = {first.id: WaitInterval(600, 900)}
+    assert book.with_waits(Waits(NOW)) is book, "nothing is written where nothing is known"
+    book = book.with_waits(Waits(NOW, waits))
+    seen = []
+    for minute in range(1, 8):
+        now = NOW + timedelta(minutes=minute)
+        book = book.with_waits(Waits(now, {second.id: WaitInterval(60, 120)}))
+        assert read_book(book_data(book)) == book
+        found = book.standing(first, now).wait
+        seen.append(found.low_seconds if found is not None else None)
+        assert book.standing(second, now).wait == WaitInterval(60, 120)
+    assert seen == [540, 480, 420, 360, 300, None, None]
+
+
+def test_places_of_the_longest_queue_are_counted_at_once() -> None:
+    """As one by one; a page with all of them takes tens of milliseconds, not seconds."""
+    devices = [(), ("a",), ("a", "b"), ("b",), ("c",)]
+    tickets = {
+        str(number): ticket(
+            str(number), CHOICES[number % 3], id=str(number), number=number, devices=devices[number % 5]
+        )
+        for number in range(1, MAX_OPEN + 1)
+    }
+    book = TicketBook(tickets, MAX_OPEN + 1)
+    began = thread_time()
+    found = book.standings(book.open, NOW)
+    assert thread_time() - began < 0.5, "1.7 s before"
+    for each in found[::97]:
+        rivals = [other for other in book.open if other.competes_with(each.ticket)]
+        assert (each.place, each.waiting) == (rivals.index(each.ticket) + 1, len(rivals))
+
+
 @pytest.mark.parametrize(
     ("book", "new", "sentence"),
     [
@@ -137,6 +174,9 @@ LINE = GOOD["tickets"].strip("[]").split("\n")[0].rstrip(",")
         "the next number": GOOD | {"next-number": "2"},
         "a huge number": GOOD | {"next-number": "9" * 4000},
         "waits": GOOD | {"waits": '{"at":"now","of":{}}'},
+        "an endless wait": GOOD | {"waits": f'{{"at":"{NOW.isoformat()}","of":{{"ada-gpu-":[1,1e999]}}}}'},
+        "a wait that is no number": GOOD | {"waits": f'{{"at":"{NOW.isoformat()}","of":{{"ada-gpu-":[NaN,1]}}}}'},
+        "an endless age": GOOD | {"waits": f'{{"at":"{NOW.isoformat()}","of":{{}},"older":{{"x":1e999}}}}'},
     },
 )
 def test_data_that_cannot_be_read_is_refused(data: object) -> None:

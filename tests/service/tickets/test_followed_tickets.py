@@ -11,12 +11,13 @@ import pytest
 from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS, by_kind
 from dra_spawner.fairness.tickets.ticket import Ticket
-from dra_spawner.fairness.tickets.ticket_book import TicketBook
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
 from dra_spawner.fairness.tickets.ticket_data import book_data
 from dra_spawner.placeholders.controller.round.reservations import OnHold
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.targets.policy import Policy, TicketRules
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from tests.kube.failing_api import Failure
@@ -29,6 +30,8 @@ from tests.placeholders.controller.resting_cluster import (
     RestingCluster,
 )
 from tests.presence import present
+from tests.ticket_store.hubs import Hubs
+from tests.ticket_store.queue_api import NAMESPACE as QUEUE_NAMESPACE
 from tests.virtual_loop import pass_time, run_in_virtual_time
 
 _HOLD: Final = timedelta(hours=1)
@@ -94,6 +97,31 @@ def test_a_leader_that_cannot_read_the_queue_yet_keeps_what_is_held() -> None:
             assert [each for each in cluster.api.writes if each.startswith("delete")] == []
 
     run_in_virtual_time(begin())
+
+
+async def test_waits_that_nobody_can_tell_are_not_asked_for_again_and_again() -> None:
+    """As at a new hub, whose sessions were not seen yet: once a minute and for new tickets, and nothing is written."""
+    hubs = Hubs()
+    hub, asked = f"{NAMESPACE}/dra-spawner-shapes", []
+    queue = FollowedTickets(hubs.api, QUEUE_NAMESPACE, hub, now=lambda: hubs.now)
+
+    async def unknown() -> Waits:
+        asked.append(hubs.now)
+        return Waits(hubs.now)
+
+    async def look(seconds: int) -> None:
+        for _ in range(seconds):
+            await queue.note(PublishedShapes({"gpu": GPU}), lambda user, groups: False, unknown)
+            hubs.now += timedelta(seconds=1)
+
+    await queue.store.join("ada", "gpu")
+    await look(10)
+    hubs.api.requests.clear()
+    await look(30)
+    assert (set(hubs.api.requests), len(asked)) == ({"get"}, 1)
+    await queue.store.join("bob", "gpu")
+    await look(100)
+    assert [(each - asked[0]).total_seconds() for each in asked] == [0, 40, 100]
 
 
 def test_a_queue_that_an_administrator_removes_is_known_again() -> None:

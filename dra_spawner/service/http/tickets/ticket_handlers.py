@@ -54,6 +54,7 @@ class TicketsHandler(_TicketsBase):
             return
         book, now = followed.present, followed.now()
         ended = sorted((each for each in book.tickets.values() if not each.state.is_open), key=lambda e: -e.number)
+        shown = [*book.open, *ended]
         self.write_page(
             [
                 {
@@ -63,9 +64,9 @@ class TicketsHandler(_TicketsBase):
                     "hub": each.hub,
                     "over_budget": each.is_behind,
                     "placeholder": each.placeholder,
-                    **_shown(book.standing(each, now)),
+                    **_shown(standing),
                 }
-                for each in (*book.open, *ended)
+                for each, standing in zip(shown, book.standings(shown, now), strict=True)
             ]
         )
 
@@ -106,7 +107,7 @@ class OwnTicketsHandler(_TicketsBase):
         book, now = followed.present, followed.now()
         # A service may have the name of a user.
         own = book.of_user(str(caller.get("name", ""))) if caller.get("kind", "user") == "user" else []
-        self.write_page([_shown(book.standing(each, now)) for each in own])
+        self.write_page([_shown(each) for each in book.standings(own, now)])
 
 
 def _shown(standing: TicketStanding) -> dict[str, Any]:
