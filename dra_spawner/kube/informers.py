@@ -379,7 +379,8 @@ class Informer:
         if error.status == 403 and not self._needs_right and not (self._lists or self._known):
             self._is_forbidden = True
             self._synced.set()
-        return max(self._note_failure(problem), error.retry_after_seconds or 0.0)
+        asked = min(error.retry_after_seconds or 0.0, self._settings.longest_delay_seconds)
+        return max(self._note_failure(problem), asked)
 
     async def _turn_to_served_version(self) -> bool:
         """Follow another API version from now on, if discovery names one; whether it does."""

@@ -24,8 +24,10 @@ from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.kube.client.api_connection import ApiRequest
-from dra_spawner.kube.client.api_errors import error_from_response
+from dra_spawner.kube.client.api_errors import RequestTarget, error_from_response, error_from_status
+from dra_spawner.kube.informers import Informer
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
+from dra_spawner.kube.resource import Resource
 from dra_spawner.profiles.compiler.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.compiler.vlans import leases_from_data
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks
@@ -33,6 +35,7 @@ from tests.all_of_them import all_of_them
 from tests.kube.failing_api import FailingApi, Failure
 from tests.placeholders.controller.resting_cluster import NAMESPACE, RestingCluster
 from tests.presence import present
+from tests.running import running
 from tests.virtual_loop import pass_time, run_in_virtual_time
 
 #: Answers that an API server could give, too: of an earlier time, or of a replica that is behind.
@@ -244,3 +247,60 @@ def test_a_lease_is_neither_taken_nor_lost() -> None:
         assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("held", 0)
 
     each_failure((f"leases/{names.LEASE}",), lambda: check)
+
+
+# --- errors of any form -------------------------------------------------------------------------------------------------
+
+#: Bodies and headers of errors, and the wait that they ask for.
+ERRORS: Final[dict[str, tuple[bytes, dict[str, str], float | None]]] = {
+    "a number": (b'{"details": {"retryAfterSeconds": 7}}', {}, 7.0),
+    "a header": (b"", {"Retry-After": "3"}, 3.0),
+    "a date": (b"", {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, None),
+    "a digit of another script": (b"", {"Retry-After": "\N{SUPERSCRIPT TWO}"}, None),
+    "no end": (b'{"details": {"retryAfterSeconds": 1e999}}', {}, None),
+    "no number": (b'{"details": {"retryAfterSeconds": NaN}}', {}, None),
+    "huge": (b'{"details": {"retryAfterSeconds": 1' + b"0" * 400 + b"}}", {}, None),
+    "before": (b'{"details": {"retryAfterSeconds": -5}}', {}, None),
+    "a text": (b'{"details": {"retryAfterSeconds": "soon"}}', {}, None),
+    "a list": (b'{"details": {"retryAfterSeconds": [1]}}', {}, None),
+    "other texts": (b'{"code": "x", "reason": {}, "message": 3, "details": 4}', {}, None),
+}
+
+
+@all_of_them("body, headers, seconds", ERRORS)
+def test_errors_of_any_form_are_errors(body: bytes, headers: dict[str, str], seconds: float | None) -> None:
+    target = RequestTarget("list", "pods")
+    error = error_from_response(target, 503, body, headers)
+    assert (error.status, error.retryable, error.retry_after_seconds) == (503, True, seconds)
+    assert (error.other_uid, error.already_exists, error.not_found) == (False, False, False)
+    with contextlib.suppress(ValueError):
+        assert error_from_status(target, 200, json.loads(body)).status == 500
+
+
+def test_a_proxy_in_maintenance_does_not_blind_for_a_day() -> None:
+    """It answers 503 with ``Retry-After: 86400``, and is gone after a minute."""
+
+    class Maintenance(FailingApi):
+        is_over = False
+
+        async def answer(self, request: ApiRequest) -> bytes:
+            if not self.is_over:
+                raise error_from_response(request.target, 503, b"", {"Retry-After": "86400"})
+            return await super().answer(request)
+
+    class Nothing:
+        def put(self, obj: Json) -> None: ...
+
+        def remove(self, key: object) -> None: ...
+
+    async def follow() -> None:
+        api = Maintenance(store_with())
+        informer = Informer(api, Resource("ConfigMap", "v1", "configmaps", NAMESPACE), Nothing())
+        async with running(informer.run()):
+            await pass_time(60)
+            assert not informer.synced
+            api.is_over = True
+            await pass_time(31)
+            assert informer.synced
+
+    run_in_virtual_time(follow())

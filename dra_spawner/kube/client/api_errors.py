@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 
@@ -68,7 +69,7 @@ class KubernetesError(Exception):
     kind, namespace, name
         Of the object; see `RequestTarget`.
     retry_after_seconds
-        Seconds that the server asks to wait before the next try; None if it names none.
+        Seconds that the server asks to wait before the next try, which a proxy may make days; None if it names none.
     missing
         Name of the object of which the API server says that it does not exist; empty for any other answer.
     """
@@ -157,17 +158,17 @@ def error_from_status(target: RequestTarget, status: int, body: Mapping[str, Any
     status
         HTTP status; where it is 200 (an ERROR event of a watch) the object's own ``code`` counts.
     """
-    code = status if status >= 400 else int(body.get("code") or 500)
-    details = body.get("details")
+    own_code, details = body.get("code"), body.get("details")
+    code = status if status >= 400 else own_code if isinstance(own_code, int) and 400 <= own_code < 600 else 500
     retry_after = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
     error_class = ResourceExpired if code == 410 else KubernetesError
     missing = details.get("name") if isinstance(details, Mapping) and body.get("reason") == "NotFound" else None
     return error_class(
         target,
         status=code,
-        reason=body.get("reason") or _REASONS.get(code, "Unknown"),
-        message=body.get("message") or "the API server gave no message",
-        retry_after_seconds=float(retry_after) if retry_after else None,
+        reason=_text(body.get("reason")) or _REASONS.get(code, "Unknown"),
+        message=_text(body.get("message")) or "the API server gave no message",
+        retry_after_seconds=_seconds(retry_after),
         missing=missing if isinstance(missing, str) else "",
     )
 
@@ -185,10 +186,21 @@ def error_from_response(
         body = {"message": text[:500] if text else ""}
     error = error_from_status(target, status, body)
     if error.retry_after_seconds is None and headers is not None:
-        retry_after = headers.get("Retry-After", "")
-        if retry_after.isdigit():
-            error.retry_after_seconds = float(retry_after)
+        error.retry_after_seconds = _seconds(headers.get("Retry-After", ""))
     return error
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _seconds(value: object) -> float | None:
+    """A time to wait from an answer of any form; None if it is no number of seconds above 0."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return None
+    return seconds if isfinite(seconds) and seconds > 0.0 else None
 
 
 # Reasons of apimachinery's pkg/api/errors, for answers without one.
