@@ -27,16 +27,22 @@ def served_queue(book: TicketBook, hub: str, shapes: Mapping[str, Shape], *, is_
     is_known
         Whether the book was ever read.
     """
-    return TicketQueue(tuple(_queued(each, hub, shapes) for each in book.open), is_known)
+    opened = book.open
+    # Once for each choice, of which there are few.
+    wanted = {each.choice for each in opened if each.hub == hub}
+    devices = {choice: competing_devices(shapes[choice]) for choice in wanted.intersection(shapes)}
+    return TicketQueue(tuple(_queued(each, hub, shapes, devices) for each in opened), is_known)
 
 
-def _queued(ticket: Ticket, hub: str, shapes: Mapping[str, Shape]) -> QueuedTicket:
+def _queued(
+    ticket: Ticket, hub: str, shapes: Mapping[str, Shape], devices: Mapping[str, frozenset[str]]
+) -> QueuedTicket:
     is_own = ticket.hub == hub
     shape = shapes.get(ticket.choice) if is_own else None
     return QueuedTicket(
         ticket.id,
         shape.id if shape is not None and shape.wants_devices else "",
-        competing_devices(shape) if shape is not None else frozenset(ticket.devices),
+        devices[ticket.choice] if shape is not None else frozenset(ticket.devices),
         ticket.state,
         is_own,
         ticket.placeholder,

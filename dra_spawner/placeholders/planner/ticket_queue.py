@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.targets.shapes import Shape, canonical, is_extended_resource
 
@@ -91,10 +92,17 @@ class TicketQueue:
 def competing_devices(shape: Shape) -> frozenset[str]:
     """What shapes compete for: a name for each class with the same selectors, and for each extended resource.
 
+    The extended resource that stands for a class by its name is the class.
+
     Two shapes with different selectors of one class do not compete, although a device may suit both.
     """
     claimed = (_name(each) for spec in shape.claims.values() for each in _requests(spec))
-    extended = (name for each in shape.containers for name in each.get("requests", {}) if is_extended_resource(name))
+    extended = (
+        name.removeprefix(IMPLICIT_PREFIX)
+        for each in shape.containers
+        for name in each.get("requests", {})
+        if is_extended_resource(name)
+    )
     return frozenset((*claimed, *extended))
 
 

@@ -174,11 +174,13 @@ class FollowedTickets(InformerTask):
         """
 
         def change(book: TicketBook) -> tuple[None, TicketBook]:
-            notes = {}
+            notes, devices = {}, dict[str, tuple[str, ...]]()
             for each in book.open:
                 shape = published.shapes.get(each.choice) if each.hub == self.hub else None
                 if shape is not None:
-                    found = tuple(sorted(competing_devices(shape))), is_behind(each.user, each.groups)
+                    if each.choice not in devices:
+                        devices[each.choice] = tuple(sorted(competing_devices(shape)))
+                    found = devices[each.choice], is_behind(each.user, each.groups)
                     if found != (each.devices, each.is_behind):
                         notes[each.id] = found
             changed = book.with_notes(notes, book.waits) if notes else book

@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dra_spawner import names
+from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
 from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketEvent, TicketState
+from dra_spawner.placeholders.planner.ticket_queue import competing_devices
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, gpu_claim, user_shape
@@ -154,6 +156,12 @@ def test_other_devices_are_another_queue() -> None:
     world = full()
     world.join("ada", "other")
     assert (world.start("bob"), world.start("eve", "other")) == ("direct", "behind")
+
+
+def test_devices_by_a_claim_and_by_the_resource_of_their_class_are_one_queue() -> None:
+    (name,) = competing_devices(GPU)
+    resource = replace(GPU, claims={}, containers=({"name": "notebook", "requests": {IMPLICIT_PREFIX + name: "1"}},))
+    assert competing_devices(resource) == {name}
 
 
 def test_a_device_is_not_idle_while_the_first_needs_more_or_another_hub_is_away() -> None:
