@@ -13,6 +13,9 @@ from dra_spawner.devcluster.api.resource_types import CONFIGMAPS, by_kind
 from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
 from dra_spawner.fairness.tickets.ticket_data import book_data
+from dra_spawner.kube.client.api_connection import ApiRequest
+from dra_spawner.kube.client.api_errors import error_from_response
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.reservations import OnHold
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.lifecycle import TicketState
@@ -20,7 +23,7 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, TicketRules
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.service.tickets.followed_tickets import FollowedTickets
-from tests.kube.failing_api import Failure
+from tests.kube.failing_api import FailingApi, Failure
 from tests.placeholders.controller.resting_cluster import (
     GPU,
     NAMESPACE,
@@ -97,6 +100,33 @@ def test_a_leader_that_cannot_read_the_queue_yet_keeps_what_is_held() -> None:
             assert [each for each in cluster.api.writes if each.startswith("delete")] == []
 
     run_in_virtual_time(begin())
+
+
+def test_a_start_does_not_wait_for_a_queue_that_cannot_be_written() -> None:
+    """The user gets what is held at once, and a later round ends the ticket."""
+
+    class NoTickets(FailingApi):
+        is_away = True
+
+        async def answer(self, request: ApiRequest) -> bytes:
+            if self.is_away and request.verb == "replace" and request.path.endswith(names.TICKETS_CONFIG_MAP):
+                raise error_from_response(request.target, 500, b"a webhook is away")
+            return await super().answer(request)
+
+    async def start() -> None:
+        cluster = queued_cluster()
+        cluster.api = api = NoTickets(cluster.store)
+        async with cluster.leading():
+            await pass_time(20)
+            began, (ticket, *_) = cluster.now(), followed(cluster).present.open
+            found = await cluster.controller.place(GPU.id, NAMESPACE, "ada", tickets=[ticket.id])
+            assert (found.placement.state, list(found.claims)) == (AvailabilityState.READY, ["gpu"])
+            assert (cluster.now() - began).total_seconds() < 1
+            api.is_away = False
+            await pass_time(30)
+            assert followed(cluster).present.tickets[ticket.id].state is TicketState.TAKEN
+
+    run_in_virtual_time(start())
 
 
 async def test_waits_that_nobody_can_tell_are_not_asked_for_again_and_again() -> None:

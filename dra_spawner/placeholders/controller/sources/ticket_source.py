@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection
-from typing import Protocol
+from typing import Final, Protocol
 
 from dra_spawner.kube.client.api_errors import KubernetesError
 from dra_spawner.placeholders.lifecycle import TicketEvent
@@ -15,6 +16,9 @@ from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 __all__ = ["TicketSource", "TicketsUnknown", "end_ticket"]
 
 log = logging.getLogger(__name__)
+
+#: Time for which a start waits for the end of its ticket: a hub waits a second for the whole answer.
+_END_SECONDS: Final = 0.5
 
 
 class TicketsUnknown(Exception):
@@ -45,7 +49,9 @@ class TicketSource(Protocol):
 
 
 async def end_ticket(source: TicketSource, queue: TicketQueue, tickets: Collection[str], shape: str) -> None:
-    """End a user's ticket for a shape, as the user's server gets a device; a later round does it where this fails.
+    """End a user's ticket for a shape, as the user's server gets a device.
+
+    The server's start waits for it a moment only; a later round does it where this fails.
 
     Parameters
     ----------
@@ -56,6 +62,9 @@ async def end_ticket(source: TicketSource, queue: TicketQueue, tickets: Collecti
     if found is None:
         return
     try:
-        await source.carry_out(ChangeTicket(found.id, TicketEvent.TAKE, "its user's server starts", shape))
+        async with asyncio.timeout(_END_SECONDS):
+            await source.carry_out(ChangeTicket(found.id, TicketEvent.TAKE, "its user's server starts", shape))
     except (KubernetesError, TicketsUnknown) as error:
         log.warning("A ticket is not ended yet: %s", error)
+    except TimeoutError:
+        log.warning("A ticket is not ended yet: it could not be written within %g s", _END_SECONDS)
