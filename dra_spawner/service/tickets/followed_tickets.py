@@ -16,6 +16,7 @@ from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
 from dra_spawner.fairness.tickets.ticket_data import TicketsCorrupt, read_book
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api_errors import KubernetesTimeout, RequestTarget
 from dra_spawner.kube.client.versions import is_older
 from dra_spawner.kube.informer_task import InformerTask, wait_first_list
 from dra_spawner.kube.informers import Informer, InformerSettings
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 
 #: Expected waits are written again after this time, and for a new ticket.
 _WAITS_STAY: Final = timedelta(seconds=60)
+#: Time for one event: a round of decisions ends with it, and a later one tries it again.
+_WRITE_SECONDS: Final = 2.0
 
 
 class FollowedTickets(InformerTask):
@@ -64,6 +67,7 @@ class FollowedTickets(InformerTask):
     ) -> None:
         self.hub = hub
         self.now = now
+        self._namespace = namespace
         self.store = TicketStore(api, namespace, hub, now=now, turn=asyncio.Lock(), on_object=self.put)
         self.counts: Counter[TicketEvent] = Counter()
         """Events that this process has written."""
@@ -131,7 +135,12 @@ class FollowedTickets(InformerTask):
             return None, changed
 
         try:
-            await self.store.change(change)
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await self.store.change(change)
+        except TimeoutError:
+            target = RequestTarget("replace", "configmaps", self._namespace, self._name)
+            message = f"not written within {_WRITE_SECONDS:g} s"
+            raise KubernetesTimeout(target, status=0, reason="Timeout", message=message) from None
         except TicketsUnavailable as error:
             if isinstance(error.__cause__, KubernetesError):
                 raise error.__cause__ from error

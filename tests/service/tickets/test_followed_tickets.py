@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
@@ -102,16 +103,42 @@ def test_a_leader_that_cannot_read_the_queue_yet_keeps_what_is_held() -> None:
     run_in_virtual_time(begin())
 
 
+class NoTickets(FailingApi):
+    """An API server whose webhook for ConfigMaps is away."""
+
+    is_away = True
+
+    async def answer(self, request: ApiRequest) -> bytes:
+        if self.is_away and request.verb == "replace" and request.path.endswith(names.TICKETS_CONFIG_MAP):
+            raise error_from_response(request.target, 500, b"a webhook is away")
+        return await super().answer(request)
+
+
+def test_rounds_go_on_while_the_queue_cannot_be_written() -> None:
+    """Holds are over, and cannot be ended: each round decides for others as before."""
+
+    async def follow() -> None:
+        cluster = queued_cluster()
+        cluster.api = api = NoTickets(cluster.store)
+        async with cluster.leading():
+            await pass_time(_HOLD.total_seconds() + 60)
+            decided: list[float] = []
+            for second in range(60):
+                before = cluster.controller.latest
+                await pass_time(1)
+                assert cluster.on_hold == ""
+                if cluster.controller.latest is not before:
+                    decided.append(second)
+            assert max(later - earlier for earlier, later in pairwise(decided)) < 20, "9.5 s more"
+            api.is_away = False
+            await pass_time(30)
+            assert {each.state for each in followed(cluster).present.tickets.values()} == {TicketState.EXPIRED}
+
+    run_in_virtual_time(follow())
+
+
 def test_a_start_does_not_wait_for_a_queue_that_cannot_be_written() -> None:
     """The user gets what is held at once, and a later round ends the ticket."""
-
-    class NoTickets(FailingApi):
-        is_away = True
-
-        async def answer(self, request: ApiRequest) -> bytes:
-            if self.is_away and request.verb == "replace" and request.path.endswith(names.TICKETS_CONFIG_MAP):
-                raise error_from_response(request.target, 500, b"a webhook is away")
-            return await super().answer(request)
 
     async def start() -> None:
         cluster = queued_cluster()

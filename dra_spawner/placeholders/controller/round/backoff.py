@@ -13,7 +13,7 @@ from typing import Final
 
 from dra_spawner.kube.client.api_errors import KubernetesError
 from dra_spawner.kube.client.rights import missing_right
-from dra_spawner.placeholders.planner.actions import Action, LabelNode, ReservePlaceholder
+from dra_spawner.placeholders.planner.actions import Action, ChangeTicket, LabelNode, ReservePlaceholder
 
 __all__ = ["Backoff"]
 
@@ -83,7 +83,8 @@ class Backoff:
             The problem; empty if the next try may work. An error of another kind is a defect, and delayed too.
         """
         if isinstance(error, KubernetesError):
-            self._note_failure(error)
+            if not isinstance(action, ChangeTicket):  # all are one object, whose failure says nothing of the others
+                self._note_failure(error)
             if error.retryable or error.conflict:
                 return ""
             problem = missing_right(error) or str(error)
@@ -99,7 +100,8 @@ class Backoff:
 
     def worked(self, action: Action) -> None:
         """Forget what was refused before."""
-        self._failures = 0
+        if not isinstance(action, ChangeTicket):
+            self._failures = 0
         self._of(action).pop(_key(action), None)
 
     def is_refused(self, action: Action) -> bool:
