@@ -187,16 +187,16 @@ class TicketBook:
         for each in self.open:
             if each.state is TicketState.WAITING:
                 of_kind.setdefault(each.kind, []).append(each)
-        rivals: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
+        competing: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
         found = []
         for each in tickets:
             if each.state is not TicketState.WAITING:
                 found.append(TicketStanding(each, is_held=each.is_held(now)))
                 continue
-            if each.kind not in rivals:
+            if each.kind not in competing:
                 others = (of for of in of_kind.values() if of[0].competes_with(each))
-                rivals[each.kind] = sorted(other.order for of in others for other in of)
-            orders = rivals[each.kind]
+                competing[each.kind] = sorted(other.order for of in others for other in of)
+            orders = competing[each.kind]
             found.append(TicketStanding(each, bisect_right(orders, each.order), len(orders), self._wait(each, now)))
         return found
 

@@ -110,8 +110,8 @@ def test_places_of_the_longest_queue_are_counted_at_once() -> None:
     found = book.standings(book.open, NOW)
     assert thread_time() - began < 0.5, "1.7 s before"
     for each in found[::97]:
-        rivals = [other for other in book.open if other.competes_with(each.ticket)]
-        assert (each.place, each.waiting) == (rivals.index(each.ticket) + 1, len(rivals))
+        competing = [other for other in book.open if other.competes_with(each.ticket)]
+        assert (each.place, each.waiting) == (competing.index(each.ticket) + 1, len(competing))
 
 
 @pytest.mark.parametrize(
