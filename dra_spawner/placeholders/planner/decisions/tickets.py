@@ -158,6 +158,8 @@ def _ended_holds(round_: Round) -> Iterator[ChangeTicket]:
             yield _change(ticket, TicketEvent.TIME_OVER, "its user did not start a server in time")
         elif placeholder is None and view.knows(Kind.POD):
             yield _change(ticket, TicketEvent.LOST, f"placeholder {ticket.placeholder} is gone")
+        elif placeholder is not None and placeholder.shape != ticket.shape:
+            yield _change(ticket, TicketEvent.LOST, f"its choice has changed since {placeholder.key.name} was created")
         elif placeholder is not None and _is_lost(round_, placeholder):
             yield _change(ticket, TicketEvent.LOST, f"placeholder {placeholder.key.name} cannot be used")
 

@@ -119,6 +119,20 @@ def test_what_happens_to_a_held_device(event: Callable[[TicketWorld], None], sta
     assert (", ".join(each.state.value if each else "-" for each in found), world.held) == (states, held)
 
 
+def test_a_choice_that_an_administrator_changes_is_held_anew() -> None:
+    """What was held has the old size of the choice: no start could have it, and its time would go by."""
+    world = full()
+    world.join("ada")
+    world.join("bob")
+    world.leave("busy-0")
+    world.run(0.2)
+    old = world.only_held.key
+    world.publish({**CHOICES, "gpu": BIG, "big": GPU})
+    world.run(0.5)
+    assert (world.held, world.only_held.key != old, world.only_held.shape) == (["ada"], True, BIG.id)
+    assert world.start("ada", server="ada-second") == "taken"
+
+
 def test_a_choice_that_comes_back_has_its_queue() -> None:
     world = full()
     world.join("ada")
