@@ -57,7 +57,7 @@ class ClassLimits:
         """
         coming = [each for each in others if last_end(each) > now]
         if not self.allows_choice(entry.demand.profile):
-            return f"You may not announce {entry.demand.profile}."
+            return "You may not announce this choice."
         if len(coming) >= self.classes:
             return f"You have {len(coming)} classes that are not over; the limit is {self.classes}. Cancel one."
         if entry.lasts > timedelta(minutes=self.minutes):

@@ -50,6 +50,8 @@ class ClassProgress:
         The longest wait.
     because
         Why servers wait, as a sentence for users; empty if it is not known.
+    for_anyone
+        Warm placeholders of its choice, where nothing is prepared for the class itself.
     """
 
     prepared: int = 0
@@ -59,6 +61,7 @@ class ClassProgress:
     waiting: int = 0
     longest_seconds: float = 0.0
     because: str = ""
+    for_anyone: int = 0
 
     def add(self, server: SeenServer) -> None:
         """Count a server."""
@@ -124,6 +127,9 @@ def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: date
     """Before, during or after a class, with numbers; empty while there is nothing to say."""
     users = occurrence.users
     if now < occurrence.begins:
+        if progress.for_anyone:
+            servers = "1 server is" if progress.for_anyone == 1 else f"{progress.for_anyone} servers are"
+            return f"nothing is prepared for this class; {servers} prepared at present for anyone who comes first"
         if not progress.prepared:
             return ""
         since = f", ready since {_clock(progress.ready_at, occurrence)}" if progress.ready_at is not None else ""

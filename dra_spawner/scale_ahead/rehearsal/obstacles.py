@@ -43,7 +43,7 @@ def node_obstacles(situation: RehearsalSituation, capacity: Capacity) -> Iterato
         yield RehearsalProblem(
             ProblemCode.DEVICE_CLASS_MISSING,
             f"the cluster has no DeviceClass {', '.join(missing)}, which claims of {profile} name; install its driver",
-            f"the cluster has no devices for {profile}",
+            "the cluster has no devices for this choice",
             lacking,
         )
     elif unknown:
@@ -69,7 +69,7 @@ def node_obstacles(situation: RehearsalSituation, capacity: Capacity) -> Iterato
         yield RehearsalProblem(
             ProblemCode.NO_NODE_KIND,
             f"no server of {profile} fits on further nodes: {capacity.refusal}",
-            f"further nodes can run no server of {profile}",
+            "further nodes can run no server of this choice",
             lacking,
         )
     else:
@@ -85,7 +85,7 @@ def _no_kind(situation: RehearsalSituation, capacity: Capacity) -> RehearsalProb
         return RehearsalProblem(
             ProblemCode.NO_DEVICE_SELECTED,
             f"claims of {profile} select no device of any node: {'; '.join(reasons)}",
-            f"no device of the cluster fits {profile}",
+            "no device of the cluster fits this choice",
             capacity.lacking,
         )
     if not situation.settings.kinds_are_all:
@@ -94,7 +94,7 @@ def _no_kind(situation: RehearsalSituation, capacity: Capacity) -> RehearsalProb
             ProblemCode.NOT_KNOWN,
             f"no known kind of node can run a server of {profile}: {why}. If nodes of another kind can come, "
             f"{_DESCRIBE}",
-            f"no known node can run a server of {profile}",
+            "no known node can run a server of this choice",
             capacity.lacking,
         )
     why = "; ".join(reasons) or f"no node can be added, and on present nodes: {capacity.refusal}"
@@ -102,7 +102,9 @@ def _no_kind(situation: RehearsalSituation, capacity: Capacity) -> RehearsalProb
     return RehearsalProblem(
         ProblemCode.NO_NODE_KIND,
         f"no kind of node can run a server of {profile}: {why}",
-        "no node can be added, and the present ones are full" if are_full else f"no node can run a server of {profile}",
+        "no node can be added, and the present ones are full"
+        if are_full
+        else "no node can run a server of this choice",
         capacity.lacking,
     )
 

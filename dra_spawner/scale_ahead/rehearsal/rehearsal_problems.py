@@ -44,7 +44,8 @@ class RehearsalProblem:
     message
         A sentence without a full stop, for administrators.
     plain
-        Why the users cannot start, as a clause without words of Kubernetes; empty for a note.
+        Why the users cannot start, as a clause without words of Kubernetes and without the key of the choice, which
+        teachers do not know; empty for a note.
     users
         Number of affected users.
     blocks

@@ -21,6 +21,7 @@ from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.controller.demand_settings import read_calendar_entry
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.service.ahead.class_notices import with_notice
 from dra_spawner.service.blocking_calls import BlockingCalls
 
 __all__ = ["AddedEntries", "AddedEntry", "TooManyEntries"]
@@ -168,7 +169,8 @@ class AddedEntries:
 
         def change(present: Overrides) -> Overrides:
             check(self._find(present, name))
-            return present.without_entry(name, by, self._controller.now())
+            now = self._controller.now()
+            return with_notice(present, present.without_entry(name, by, now), name, self.read, by, now)
 
         await self._controller.overrides.change(change)
 
@@ -178,7 +180,8 @@ class AddedEntries:
 
         def change(present: Overrides) -> Overrides:
             check(self._find(present, name))
-            changed = present.with_entry(name, written, by, self._controller.now())
+            now = self._controller.now()
+            changed = with_notice(present, present.with_entry(name, written, by, now), name, self.read, by, now)
             if not changed.fits_storage:
                 raise TooManyEntries
             return changed

@@ -23,6 +23,7 @@ from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.added_entries import AddedEntries, AddedEntry, TooManyEntries
+from dra_spawner.service.ahead.class_notices import with_notice
 
 __all__ = ["AnnouncedClasses", "Announcer", "ClassRefused", "UnknownClass"]
 
@@ -107,7 +108,7 @@ class AnnouncedClasses:
         """
         entry = self._added.read(written)
         if find_choice(entry.demand.profile, self._controller.published.shapes) is None:
-            raise ClassRefused(f"The hub publishes no choice {entry.demand.profile!r}.")
+            raise ClassRefused("The hub offers this choice no longer. Reload the page, and choose another.")
         if last_end(entry) <= self._controller.now():
             raise ClassRefused("The class is over already.")
         if next(self._coming(entry), None) is None:
@@ -170,7 +171,7 @@ class AnnouncedClasses:
             raised = changed.classes.raised.get(name)
             if raised is not None and (raised.choice != entry.demand.profile or raised.until < last_end(entry)):
                 changed = replace(changed, classes=changed.classes.with_raised(name, None))
-            return _fitting(changed)
+            return _fitting(with_notice(present, changed, name, self._added.read, who.name, self._now))
 
         await self._change(change)
 
@@ -185,7 +186,8 @@ class AnnouncedClasses:
 
         def change(present: Overrides) -> Overrides:
             self._require(present, name, who)
-            return present.without_entry(name, who.name, self._now)
+            changed = present.without_entry(name, who.name, self._now)
+            return with_notice(present, changed, name, self._added.read, who.name, self._now)
 
         await self._change(change)
 

@@ -172,6 +172,8 @@ class ClassFigures:
         made.came += self._before[key]
         if stored is not None:
             made.longest_seconds = max(made.longest_seconds, stored.longest_seconds)
+        if self._controller.choice_not_prepared_because(occurrence.profile):
+            made.prepared, made.for_anyone = 0, made.prepared
         is_ready = made.prepared + made.came >= occurrence.users
         if now < occurrence.begins:
             made.ready_at = ((stored.ready_at if stored is not None else None) or now) if is_ready else None

@@ -2,8 +2,9 @@
 
 ``event``
     ``verdict-turned-to-no``.
-``class``, ``choice``, ``users``, ``begins``, ``announced_by``
-    The class; the last is empty for an entry of the settings or of a calendar.
+``class``, ``choice``, ``choice_title``, ``users``, ``begins``, ``announced_by``
+    The class; the title is what the spawn form calls the choice. The last is empty for an entry of the settings or of a
+    calendar.
 ``verdict``, ``turned_at``
     The sentence, and when it turned.
 
@@ -137,6 +138,7 @@ class ClassMessages:
             "event": "verdict-turned-to-no",
             "class": occurrence.name,
             "choice": occurrence.profile,
+            "choice_title": self._controller.published.title_of(occurrence.profile),
             "users": occurrence.users,
             "begins": occurrence.begins.isoformat(),
             "announced_by": self._owner_of(occurrence),

@@ -1,4 +1,4 @@
-"""What the home page says of classes that its user has announced, as the service tells it."""
+"""What the home page says of classes that its user has announced, or that are for a group of its user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ClassNote:
     Attributes
     ----------
     link
-        Address of the page with the class.
+        Address of the page with the class; empty for a member of its group, who may not open it.
     """
 
     name: str
@@ -56,10 +56,18 @@ async def class_notes(user: Any) -> list[ClassNote]:
         if address is None:
             return []
         news = this_hub().shared(("class news", service), _ClassNews)
-        found = [each for each in await news.latest(address) if each.get("user") == user.name][:_MAX_NOTES]
+        items = await news.latest(address)
+        if not items:
+            return []
+        groups = [group.name for group in getattr(user, "groups", None) or ()]
+        own = [each for each in items if not each.get("group") and each.get("user") == user.name]
+        others = [each for each in items if each.get("group") in groups and each.get("user") != user.name]
         hub = running_hub()
         link = f"{hub._service_map[service].prefix}classes" if hub is not None else ""
-        return [_note(each, link) for each in found]
+        return [
+            *(_note(each, link) for each in own[:_MAX_NOTES]),
+            *(_note(each, "") for each in others[:_MAX_NOTES]),
+        ]
     except Exception:  # whatever the service answers
         log.exception("The home page says nothing about classes")
         return []

@@ -87,7 +87,7 @@ OVER = entry("2026-02-02 10:00")
         "one week more": (entry(weekly_until="2026-03-23"), [], "more than 3 weeks"),
         "years": (entry(weekly_until="9999-12-31"), [], "more than 3 weeks"),
         "another century": (entry("2999-12-31 10:00"), [], "more than 3 weeks"),
-        "another choice": (entry(users="1 of cpu"), [], "may not announce cpu"),
+        "another choice": (entry(users="1 of cpu"), [], "may not announce this choice"),
         "too long": (entry(minutes=121), [], "takes 121 minutes"),
         "too many": (entry("2026-03-03 10:00"), [entry(), entry("2026-03-04 10:00")], "2 classes that are not over"),
         "too many people": (entry(), [entry()], "120 users at the same time"),

@@ -50,6 +50,10 @@ def test_sentences() -> None:
         "": (ClassProgress(), NOW - MARGIN),
         "12 of 60 prepared": (ClassProgress(12), NOW - MARGIN),
         "60 of 60 prepared, ready since 13:45": (ready, NOW - MARGIN),
+        "nothing is prepared for this class; 2 servers are prepared at present for anyone who comes first": (
+            ClassProgress(for_anyone=2),
+            NOW - MARGIN,
+        ),
         "47 of 60 have a server, 3 wait: no machine has such a device now": (
             ClassProgress(came=50, running=47, waiting=3, because="no machine has such a device now"),
             during,

@@ -48,7 +48,8 @@ def answer(world: World, expected: ExpectedUsers, given: Iterable[NodeSupply] | 
         tuple(given) if given is not None else supplies(world),
         RehearsalSettings(**more),
     )
-    assert not [word for word in KUBERNETES_WORDS if word in found.verdict.lower()], found.verdict
+    for sentence in (found.verdict, *(each.plain for each in found.problems)):
+        assert not [word for word in (*KUBERNETES_WORDS, expected.profile) if word in sentence.lower()], sentence
     assert found.is_possible == found.verdict.startswith("Yes")
     begin = {"yes": "Yes", "only-if": "Only if", "no": "No:", "not-known": "Not known"}[found.verdict_kind]
     assert found.verdict.startswith(begin)

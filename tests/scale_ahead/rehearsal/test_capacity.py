@@ -172,7 +172,7 @@ def test_where_other_kinds_may_come_no_answer_says_never() -> None:
     found = answer(hub("a"), large, kinds_are_all=False)
     assert codes(found) == [ProblemCode.NOT_KNOWN]
     assert found.verdict == (
-        "Not known whether 10 of 10 users can start at 10:00: no known node can run a server of gpu-slice."
+        "Not known whether 10 of 10 users can start at 10:00: no known node can run a server of this choice."
     )
     assert "g2: Insufficient cpu" in found.problems[0].message
     empty = answer(hub(), expect(10), kinds_are_all=False)

@@ -23,7 +23,7 @@ def test_no_kind_of_node_is_large_enough() -> None:
     (problem,) = [each for each in found.problems if each.blocks]
     assert (problem.code, problem.users) == (ProblemCode.NO_NODE_KIND, 10)
     assert "g2: Insufficient cpu" in problem.message
-    assert found.verdict == "No: 10 of 10 users cannot start at 10:00: no node can run a server of gpu-slice."
+    assert found.verdict == "No: 10 of 10 users cannot start at 10:00: no node can run a server of this choice."
     assert found.without_orders.without_end == found.with_orders.without_end == 10
 
 
@@ -51,7 +51,7 @@ def test_a_selector_selects_nothing() -> None:
     (problem,) = [each for each in found.problems if each.blocks]
     assert problem.code is ProblemCode.NO_DEVICE_SELECTED
     assert "no device selected by" in problem.message
-    assert found.verdict.endswith("no device of the cluster fits gpu-slice.")
+    assert found.verdict.endswith("no device of the cluster fits this choice.")
 
 
 def test_too_many_devices_for_any_node() -> None:

@@ -123,10 +123,11 @@ async def test_a_message_says_once_that_a_verdict_is_no(embedded_cluster: Cluste
         await messages.send()
         assert (len(got), messages.problems()) == (2, ())
         assert got[1]["verdict"].startswith("No: 48 of 50 users"), got
-        assert {key: got[1][key] for key in ("event", "class", "choice", "users", "announced_by")} == {
+        assert {key: got[1][key] for key in ("event", "class", "choice", "choice_title", "users", "announced_by")} == {
             "event": "verdict-turned-to-no",
             "class": "Lab",
             "choice": "gpu-whole",
+            "choice_title": "gpu-whole",
             "users": 50,
             "announced_by": "user ada",
         }

@@ -272,7 +272,7 @@ async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_the_reason_
     (problem,) = rehearsed.problems()
     assert problem == (
         "Scale-ahead: calendar entry 'physics' at 2026-03-02 10:00 UTC: Not known whether 20 of 20 users can start at "
-        "10:00: no known node can run a server of gpu-slice. In detail: no known kind of node can run a server "
+        "10:00: no known node can run a server of this choice. In detail: no known kind of node can run a server "
         "of gpu-slice: no node is present or remembered. If nodes of another kind can come, describe the kinds of nodes "
         "(node_kinds of the service, --nodes of the command)."
     )

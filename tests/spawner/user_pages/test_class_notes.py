@@ -18,9 +18,9 @@ HUBS = FileSystemLoader(f"{DATA_FILES_PATH}/templates")
 EVIL = "<script>alert(1)</script>"
 
 
-def news(user: Any, name: Any = "Physics", sentence: Any = "60 of 60 prepared", *, is_problem: Any = False) -> Any:
+def news(user: Any, name: Any = "Physics", sentence: Any = "60 of 60 prepared", **more: Any) -> Any:
     begins = "Mon 2036-11-24 14:00 CET"
-    return {"user": user, "name": name, "begins": begins, "sentence": sentence, "is_problem": is_problem}
+    return {"user": user, "name": name, "begins": begins, "sentence": sentence, "is_problem": False, **more}
 
 
 async def home(user: str = "ada") -> str:
@@ -32,8 +32,9 @@ async def home(user: str = "ada") -> str:
     own = SimpleNamespace(
         name="", display_name="", active=False, ready=False, state={}, placeholder_service="dra-spawner"
     )
+    groups = [SimpleNamespace(name="physics"), SimpleNamespace(name=EVIL)]
     reader = SimpleNamespace(
-        name=user, all_spawners=lambda include_default=True: iter([own]), server_url=str, spawner=own
+        groups=groups, name=user, all_spawners=lambda include_default=True: iter([own]), server_url=str, spawner=own
     )
     return await environment.get_template("home.html").render_async(
         user=reader,
@@ -77,3 +78,31 @@ async def test_a_service_that_is_away_hides_no_page() -> None:
         with service_of_the_hub(url):
             assert "Your classes" not in await home()
         await end_hub_side()
+
+
+async def test_members_of_a_group_read_of_its_classes_and_others_do_not() -> None:
+    shown = [
+        news("eve", "Biology", "Choose “A GPU”.", group="physics"),
+        news("eve", EVIL, EVIL, group=EVIL),
+        news("eve", "Gone", "It is cancelled.", group="physics", is_problem=True),
+        *(news("eve", f"Lab {number}", group="physics") for number in range(5)),
+    ]
+    hidden = [
+        news("eve", "Chemistry", group="chemistry"),
+        news("ada", "Own", group="physics"),
+        news("ada", "Odd", group=["physics"]),
+        news("eve", "Latin", group=""),
+        news("eve", "Greek"),
+    ]
+    async with ServiceStandIn().listening() as service:
+        service.class_news = {"items": [*hidden, *shown]}
+        with service_of_the_hub(service.url):
+            text = await home()
+    await end_hub_side()
+    part = text[text.index("Your classes") :].partition("</div>")[0]
+    assert "Your class <strong>Biology</strong> at Mon 2036-11-24 14:00 CET: Choose “A GPU”." in part
+    assert "&lt;script&gt;" in part
+    assert 'alert-warning">Your class <strong>Gone</strong>' in part
+    assert "href" not in part, "no address that its readers may not open"
+    assert (part.count("<p"), EVIL in text) == (5, False)
+    assert not [each["name"] for each in hidden if str(each["name"]) in part]

@@ -17,6 +17,7 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, Re
 
 __all__ = [
     "MAX_REQUESTS",
+    "ClassNotice",
     "ClassOutcome",
     "ClassRecords",
     "ClassRequest",
@@ -30,6 +31,8 @@ __all__ = [
 MAX_REQUESTS: Final = 200
 _MAX_ENTRIES: Final = 1_000
 _MAX_OUTCOMES: Final = 300
+_MAX_NOTICES: Final = 100
+_MAX_NOTICES_OF_ONE: Final = 20
 _LONGEST: Final = 1_000
 #: Limit of a stored verdict.
 _LONGEST_VERDICT: Final = 400
@@ -106,6 +109,31 @@ class RaisedMax:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassNotice:
+    """A time that was announced and does not take place then.
+
+    Attributes
+    ----------
+    name, group, owner
+        Title of the class, the group for which it was, and who announced it.
+    by
+        Who changed or cancelled it.
+    begins
+        When it would have begun; the notice is kept until then.
+    time, instead
+        This time, and the next one, as people read them; the latter is empty for a class that is cancelled.
+    """
+
+    name: str
+    group: str
+    owner: str
+    by: str
+    begins: datetime
+    time: str
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClassOutcome:
     """What is known of one time of a class.
 
@@ -161,22 +189,26 @@ class ClassRecords:
         By their own id, which an entry gets that is made of the request.
     outcomes
         By `outcome_key` of the time of a class.
+    notices
+        By id of the calendar entry, which may be deleted.
     """
 
     owners: Mapping[str, EntryOwner] = field(default_factory=dict)
     requests: Mapping[str, ClassRequest] = field(default_factory=dict)
     raised: Mapping[str, RaisedMax] = field(default_factory=dict)
     outcomes: Mapping[str, ClassOutcome] = field(default_factory=dict)
+    notices: Mapping[str, ClassNotice] = field(default_factory=dict)
 
     def active(self, now: datetime) -> ClassRecords:
         """The same without what is over; the same object if nothing is."""
         raised = {name: each for name, each in self.raised.items() if each.until > now}
         requests = {name: each for name, each in self.requests.items() if not each.is_over(now)}
         outcomes = {name: each for name, each in self.outcomes.items() if now - each.begins < _KEPT}
-        sizes = len(raised), len(requests), len(outcomes)
-        if sizes == (len(self.raised), len(self.requests), len(self.outcomes)):
+        notices = {name: each for name, each in self.notices.items() if each.begins > now}
+        sizes = len(raised), len(requests), len(outcomes), len(notices)
+        if sizes == (len(self.raised), len(self.requests), len(self.outcomes), len(self.notices)):
             return self
-        return replace(self, raised=raised, requests=requests, outcomes=outcomes)
+        return replace(self, raised=raised, requests=requests, outcomes=outcomes, notices=notices)
 
     def with_entry(self, name: str, owner: EntryOwner) -> ClassRecords:
         """The same with the owner of an entry. The first owner stays; the group is that of the last change."""
@@ -212,6 +244,14 @@ class ClassRecords:
         merged = sorted({**known, **found, **told}.items(), key=lambda each: each[1].begins)
         return replace(self, outcomes=dict(merged[-_MAX_OUTCOMES:]))
 
+    def with_notice(self, name: str, notice: ClassNotice) -> ClassRecords:
+        """The same with a notice about an entry, in place of an earlier one; of too many, also of one owner, the last stay."""
+        found = {**_without(self.notices, name), name: notice}
+        of_one = [key for key, each in found.items() if each.owner == notice.owner]
+        for key in of_one[:-_MAX_NOTICES_OF_ONE]:
+            del found[key]
+        return replace(self, notices=dict([*found.items()][-_MAX_NOTICES:]))
+
     def told(self, keys: Iterable[str]) -> ClassRecords:
         """The same after messages about verdicts that turned to No were sent."""
         told = {key: replace(self.outcomes[key], is_told=True) for key in keys if key in self.outcomes}
@@ -233,7 +273,7 @@ def _without(found: Mapping[str, T], name: str) -> dict[str, T]:
 
 def class_records_text(records: ClassRecords) -> str:
     """The stored text."""
-    parts = {name: getattr(records, name) for name in ("owners", "requests", "raised", "outcomes")}
+    parts = {name: getattr(records, name) for name in ("owners", "requests", "raised", "outcomes", "notices")}
     return json.dumps(
         {name: {key: _json(each) for key, each in found.items()} for name, found in parts.items()},
         separators=(",", ":"),
@@ -252,6 +292,7 @@ def read_class_records(text: object) -> ClassRecords:
         _read(parts.get("requests"), _read_request, MAX_REQUESTS),
         _read(parts.get("raised"), _read_raised, _MAX_ENTRIES),
         _read(parts.get("outcomes"), _read_outcome, _MAX_OUTCOMES),
+        _read(parts.get("notices"), _read_notice, _MAX_NOTICES),
     )
 
 
@@ -306,6 +347,11 @@ def _read_outcome(found: Any) -> ClassOutcome:
         int(_number(found.get("came", 0), _MAX_SERVERS)),
         float(_number(found.get("longest_seconds", 0.0), 1e9)),
     )
+
+
+def _read_notice(found: Any) -> ClassNotice:
+    name, group, owner, by, instead = (_text(found.get(key, "")) for key in ("name", "group", "owner", "by", "instead"))
+    return ClassNotice(name, group, owner, by, _moment(found["begins"]), _text(found["time"]), instead)
 
 
 def _number(found: object, most: float) -> float:

@@ -244,8 +244,10 @@ class Overrides:
         """The same without orders that are done."""
         return replace(self, orders=tuple(each for each in self.orders if each not in done))
 
-    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime, group: str = "") -> Overrides:
-        """The same with a calendar entry, in place of an earlier one with this id."""
+    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime, group: str | None = None) -> Overrides:
+        """The same with a calendar entry, in place of an earlier one with this id; its group stays for None."""
+        known = self.classes.owners.get(name)
+        group = (known.group if known is not None else "") if group is None else group
         classes = self.classes.with_entry(name, EntryOwner(by, at, group))
         return replace(self, entries={**self.entries, name: written}, classes=classes).audited(
             _about_entry(at, by, "set", name, written)

@@ -216,7 +216,7 @@ class ClassRehearsalsHandler(ClassesBase):
         except TooManyRehearsals:
             raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
         if found is None:
-            raise HTTPError(409, "The hub publishes no such choice.")
+            raise HTTPError(409, "The hub offers this choice no longer. Reload the page, and choose another.")
         needed = classes.needed_max(entry)
         self.write_json(
             {

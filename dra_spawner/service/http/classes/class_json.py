@@ -22,7 +22,7 @@ from dra_spawner.service.ahead.announced_classes import Announcer
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.http.classes.class_body import class_members
 
-__all__ = ["class_json", "classes_json", "request_json", "requests_json"]
+__all__ = ["class_json", "classes_json", "nearest_times", "request_json", "requests_json"]
 
 _PAST: Final = timedelta(days=14)
 
@@ -38,7 +38,7 @@ def class_json(
 ) -> dict[str, Any]:
     """One class."""
     now, entry = controller.now(), added.entry
-    coming, over = nearest(entry.occurrences(now - _PAST, max(last_end(entry), now), ADDED_ENTRIES), now)
+    coming, over = nearest_times(entry, now)
     records = runner.classes.records
     owner, raised = records.owners.get(added.id), records.raised.get(added.id)
     until = None
@@ -54,10 +54,21 @@ def class_json(
         "is_own": added.by == who.name,
         "next": _time_json(runner, coming, now) if coming is not None else None,
         "last": _time_json(runner, over, now) if over is not None else None,
-        "unusable_because": controller.choice_not_prepared_because(entry.demand.profile) or None,
+        "unusable_because": _unusable_because(controller, entry, who),
         "needs_max": _needed(runner, entry, who, added.id) if coming is not None else None,
         "raised": until,
     }
+
+
+def nearest_times(entry: CalendarEntry, now: datetime) -> tuple[Occurrence | None, Occurrence | None]:
+    """The time of a class that runs or comes next, and the last one that is over, as `nearest` finds them."""
+    return nearest(entry.occurrences(now - _PAST, max(last_end(entry), now), ADDED_ENTRIES), now)
+
+
+def _unusable_because(controller: ScaleAheadController, entry: CalendarEntry, who: Announcer) -> str | None:
+    """Why nothing is prepared for a class; settings and keys are for operators."""
+    because = controller.choice_not_prepared_because(entry.demand.profile)
+    return (because if who.is_operator else "no further servers are prepared at present") if because else None
 
 
 def requests_json(controller: ScaleAheadController, runner: ScaleAheadRunner, who: Announcer) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.classes.class_feed import feed_query
 from dra_spawner.service.http.classes.class_handlers import announcer_of
@@ -45,13 +46,13 @@ class ClassesPage(OverridePage):
         classes: list[dict[str, Any]] = []
         requests: list[dict[str, Any]] = []
         choices: list[str] = []
-        titles: Mapping[str, str] = {}
+        published = PublishedShapes()
         zone: tzinfo = UTC
         if is_known and controller is not None and runner is not None:
             classes, requests = classes_json(controller, runner, who), requests_json(controller, runner, who)
             zone = controller.scale_ahead.settings.options.settings.zone
-            titles = controller.published.titles
-            choices = sorted(controller.published.shapes)
+            published = controller.published
+            choices = sorted(published.shapes)
         is_user = self.hub_user.get("kind", "user") == "user"
         feed = feed_query(self.web, str(self.hub_user["name"])) if is_user else ""
         await self.render(
@@ -73,9 +74,8 @@ class ClassesPage(OverridePage):
             clock=clock,
             weekly=_weekly,
             person=person,
-            # As in the spawn form, which a hub of an older version does not tell.
-            title=lambda choice: titles.get(choice, choice),
-            values_of=_values_of,
+            title=published.title_of,
+            values_of=lambda found: {**_values_of(found), "title": published.title_of(found["choice"])},
         )
 
 

@@ -100,6 +100,7 @@ CLASS_NEWS: Final = record(
             record(
                 {
                     "user": text("ada"),
+                    "group": text("physics-1"),
                     "name": text("Physics lab"),
                     "begins": text("Mon 2036-11-24 14:00 CET"),
                     "sentence": text("60 of 60 prepared, ready since 13:45"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dra_spawner.placeholders.planner.targets.class_records import (
+    ClassNotice,
     ClassOutcome,
     ClassRecords,
     ClassRequest,
@@ -27,6 +29,7 @@ RECORDS = ClassRecords(
     {"b": ClassRequest(WRITTEN, "user ben", NOW, "g", "user root", NOW, "No."), "c": ClassRequest(WRITTEN, "x", NOW)},
     {"a": RaisedMax("gpu", 60, NOW + DAY, "user root")},
     {"k": ClassOutcome(NOW, "Yes.", True, NOW, None, False, 60, NOW, 58, 9.0), "l": ClassOutcome(NOW)},
+    {"a": ClassNotice("Lab", "physics", "user ada", "user root", NOW + DAY, "14:00", "15:00")},
 )
 
 
@@ -36,12 +39,8 @@ def test_they_come_back_and_what_is_over_goes() -> None:
     assert found.classes == RECORDS
     assert found.active(NOW) is found
     later = found.active(NOW + 20 * DAY).classes
-    assert (set(later.owners), set(later.requests), set(later.raised), set(later.outcomes)) == (
-        {"a"},
-        {"c"},
-        set(),
-        set(),
-    )
+    kept = later.owners, later.requests, later.raised, later.outcomes, later.notices
+    assert [*map(set, kept)] == [{"a"}, {"c"}, set(), set(), set()]
     assert found.active(NOW + 100 * DAY).classes.requests == {}
     assert found.without_entry("a", "user ada", NOW).classes.owners == {}
     changed = found.with_entry("a", WRITTEN, "user root", NOW + DAY, "other").classes.owners["a"]
@@ -81,12 +80,23 @@ def test_a_verdict_is_told_once_until_it_changes() -> None:
     assert min(map(int, ClassRecords().with_outcomes(many).outcomes)) == 100
 
 
+def test_one_person_cannot_push_out_what_others_are_told() -> None:
+    found, of_eve = RECORDS, ClassNotice("x", "g", "user eve", "user eve", NOW + DAY, "14:00")
+    for number in range(300):
+        found = found.with_notice(f"e{number}", of_eve)
+    assert (len(found.notices), "a" in found.notices, "e299" in found.notices) == (21, True, True)
+    for number in range(300):
+        found = found.with_notice(f"p{number}", replace(of_eve, owner=f"user {number}"))
+    assert len(found.notices) == 100
+
+
 AT = NOW.isoformat()
 WRONG: dict[str, list[Any]] = {
     "owners": [None, [], {"by": 1, "at": AT}, {"by": "x" * 2000, "at": AT}, {"by": "x"}],
     "requests": [{"written": "x", "by": "x", "at": AT}, {"written": {}, "by": "x", "at": "2026-03-02"}],
     "raised": [{"choice": "x", "max": each, "until": AT, "by": "x"} for each in (-1, True, 10**9, "1")],
     "outcomes": [{"begins": "9999-99-99"}, {"begins": AT, "came": -1}, {"begins": "-x" * 900}],
+    "notices": [{"begins": AT}, {"begins": AT, "time": "x" * 2000}, {"begins": AT, "time": "x", "group": ["g"]}, "x"],
 }
 
 

@@ -78,7 +78,7 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
         refusals: dict[str, dict[str, Any]] = {
             "Your classes would have 6 users": {**LAB, "users": 4},
             "You may not announce": {**LAB, "choice": "gpu-whole", "by": "ben"},
-            "no choice 'gpu'": {**LAB, "choice": "gpu"},
+            "offers this choice no longer": {**LAB, "choice": "gpu"},
             "over already": {**LAB, "begins": "2020-01-01 10:00"},
             "each of its days is a break": {**LAB, "skipped": ["2036-03-03"]},
         }

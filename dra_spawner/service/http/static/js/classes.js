@@ -89,9 +89,9 @@ function reset() {
 /** Fill the form with a class, to change it (with its id) or to copy it. */
 function fill(values, id) {
   reset();
-  const { timezone, begins, skipped, ...plain } = values;
+  const { timezone, begins, skipped, title, ...plain } = values;
   const choice = form.elements.choice;
-  if (![...choice.options].some((each) => each.value === plain.choice)) choice.append(new Option(plain.choice));
+  if (![...choice.options].some((each) => each.value === plain.choice)) choice.append(new Option(title, plain.choice));
   for (const [name, value] of Object.entries(plain)) {
     const field = form.elements.namedItem(name);
     if (field) field.value = value;
