@@ -108,18 +108,20 @@ class HomePage:
         """Remember why JupyterHub stops a server: a start that the hub finds after its own restart does not answer."""
         pod = self._server.pod() or {}
         phase = (pod.get("status") or {}).get("phase")
-        self.report = None
         if self._last_start is None and phase == "Pending":
             self.record_failure(_HUB_RESTARTED)
         elif has_notice(pod):
             from dra_spawner.spawner.idle_devices.idle_notes import notice_of_pod, stop_sentence  # few hubs stop any
 
             if sentence := stop_sentence(notice_of_pod(pod), utc_now()):
-                self.record = ServerRecord.of_end(sentence)
+                # A server that does not stop keeps its limits.
+                end = ServerRecord.of_end(sentence)
+                self.record = replace(end, idle_timeout=self.record.idle_timeout, session=self.record.session)
 
     def forget_server(self) -> None:
         """Forget the server, but not why its last start failed."""
         self.record = replace(self.record, place="", idle_timeout=None, session=None)
+        self.report = None
 
     # The server
 

@@ -23,8 +23,9 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
 from time import monotonic
@@ -54,6 +55,8 @@ _FIRST_WAIT_SECONDS: Final = 0.05
 _LONGEST_WAIT_SECONDS: Final = 2.0
 #: Age up to which all pages of a hub get the same answer.
 _SAME_SECONDS: Final = 2.0
+#: Size of the data from which nobody joins: what the service writes to the tickets that are there has room above it.
+_FULL_BYTES: Final = MAX_BYTES * 2 // 3
 _LIMITS: Final = TicketLimits()
 
 _Answer = TypeVar("_Answer")
@@ -135,7 +138,10 @@ class TicketStore:
         def add(book: TicketBook) -> tuple[Ticket, TicketBook]:
             now = self._now()
             ticket = Ticket(self._new_id(), 0, user, self._hub, choice, now, now, groups=tuple(groups))
-            return book.join(ticket, self._limits)
+            joined, after = book.join(ticket, self._limits)
+            if after is not book and _size(book_data(after)) > _FULL_BYTES:
+                raise TicketRefused(TicketRefusal.FULL, "The queue is full. Please try again later.")
+            return joined, after
 
         ticket, book = await self.change(add)
         return book.standing(ticket, self._now())
@@ -271,8 +277,11 @@ class TicketStore:
         answer, after = decide(before)
         if after is not before:
             data = book_data(after)
-            if sum(map(len, data.values())) > MAX_BYTES:
-                raise TicketRefused(TicketRefusal.FULL, "The queue is full. Please try again later.")
+            if _size(data) > MAX_BYTES:
+                after = replace(after, waits=None)  # neither places nor devices depend on them
+                data = book_data(after)
+            if _size(data) > MAX_BYTES:
+                raise TicketsCorrupt(f"it would have more than {MAX_BYTES} bytes")
             if found is None:
                 written = await self._create(data)
             else:
@@ -315,3 +324,8 @@ class TicketStore:
             log.warning("Tickets cannot be read or written: %s", problem)
         self._problem = problem
         return TicketsUnavailable(problem)
+
+
+def _size(data: Mapping[str, str]) -> int:
+    """Bytes of a ConfigMap's data, which is ASCII."""
+    return sum(map(len, data.values()))

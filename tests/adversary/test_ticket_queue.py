@@ -8,10 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.fairness.tickets.ticket_book import TicketBook, TicketLimits, TicketRefused
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, TicketLimits, TicketRefused, Waits
 from dra_spawner.fairness.tickets.ticket_data import book_data, read_book
 from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketState
 from dra_spawner.placeholders.planner.answers.placement import held_placement
+from dra_spawner.placeholders.planner.answers.waits import WaitInterval
+from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 from tests.all_of_them import all_of_them
 from tests.fairness.tickets.books import ticket
 from tests.placeholders.planner.objects import GPU, NAMESPACE
@@ -52,20 +54,40 @@ async def test_a_user_who_floods_has_one_place_and_costs_others_nothing() -> Non
     assert (len(book.tickets), book.open[0].user) == (1 + TicketLimits().of_user, "bob")
 
 
-async def test_a_queue_that_is_too_large_is_refused_and_stays() -> None:
+async def test_a_queue_that_is_full_takes_nobody_and_still_serves_its_users() -> None:
+    """Users of many long groups fill the ConfigMap; what the service writes to their tickets must have room."""
     hubs = Hubs()
     hub = hubs.hub()
     await hub.join("ada", "gpu")
     groups = tuple(f"{number:0>255}" for number in range(20))
+    _, book = await hub.change(lambda book: (None, book))
+    for number in range(100):
+        _, book = book.join(ticket(f"{number:0>250}", groups=groups))
+    hubs.set_data(book_data(book))
+    with pytest.raises(TicketRefused, match="full"):
+        for number in range(200):
+            await hubs.hub().join(f"user-{number}", "gpu", groups)
+    before = await hubs.hub().book()
+
+    def serve(book: TicketBook) -> tuple[None, TicketBook]:
+        devices = tuple(f"{number:0>63}" for number in range(20))
+        waits = Waits(hubs.now, {each.id: WaitInterval(60, 600) for each in book.open})
+        return None, book.with_notes({each.id: (devices, True) for each in book.open}, waits)
+
+    await hubs.hub().change(serve)
+    await hubs.hold("ada")
+    assert [each.is_held for each in await hubs.hub().standings("ada")] == [True]
+    assert len((await hubs.hub().book()).open) == len(before.open)
+    await hubs.hub().leave("user-0", "gpu")
 
     def flood(book: TicketBook) -> tuple[None, TicketBook]:
-        for number in range(200):
-            _, book = book.join(replace(ticket(f"{number:0>255}"), groups=groups))
+        for number in range(1000, 1200):
+            _, book = book.join(ticket(f"{number:0>250}", groups=groups))
         return None, book
 
-    with pytest.raises(TicketRefused, match="full"):
+    with pytest.raises(TicketsUnavailable):
         await hub.change(flood)
-    assert (await hubs.hub().standings("ada"))[0].place == 1
+    assert len((await hubs.hub().book()).open) == len(before.open) - 1, "what is too large is not written"
 
 
 @all_of_them("name", HOSTILE_NAMES)

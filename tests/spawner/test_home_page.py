@@ -1,5 +1,10 @@
 """What is remembered of a start that an earlier process of the hub began."""
 
+from dra_spawner import names
+from dra_spawner.fairness.idle.notices import Notice
+from dra_spawner.spawner.objects.start_objects import utc_now
+from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.progress.session_time import SessionTime
 from dra_spawner.spawner.server_context import parts_of
 from tests.all_of_them import all_of_them
 
@@ -21,3 +26,17 @@ async def test_a_start_that_a_restarted_hub_gives_up(nowhere, monkeypatch, pod, 
     parts.home.record_stop()
     assert ("The hub was restarted" in parts.home.record.failure) is is_told
     assert not parts.home.record.was_ended
+
+
+async def test_a_server_that_does_not_stop_keeps_its_limits(nowhere, monkeypatch):
+    """A stop that fails is tried again: by then, the server must have its lifetime, and its own idle time."""
+    home = parts_of(nowhere.user("ada").spawner).home
+    notice = Notice(warned_at=utc_now(), stopped_at=utc_now()).text()
+    pod = {"metadata": {"annotations": {names.IDLE_NOTICE: notice}}, "spec": {"resourceClaims": [{"name": "gpu"}]}}
+    monkeypatch.setattr(type(home._server), "pod", lambda _: pod)
+    home.record = ServerRecord("a GPU", idle_timeout=900, session=SessionTime(3600, 900))
+    home.record_stop()
+    assert "Nothing computed on it" in home.record.failure
+    assert (home.idle_timeout(), home.session() is not None) == (900, True)
+    home.forget_server()
+    assert (home.idle_timeout(), home.session(), home.report) == (0, None, None)
