@@ -357,7 +357,9 @@ class DoctorReader:
                 aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
                 session.get(url, allow_redirects=False) as response,
             ):
-                content = await response.content.read(_MAX_BYTES)
+                content = b""
+                while len(content) < _MAX_BYTES and (more := await response.content.read(_MAX_BYTES - len(content))):
+                    content += more
                 self._note_clock(who, response.headers.get("Date", ""), begin)
                 return HttpAnswer(url, response.status, json_object(content))
         except TimeoutError:

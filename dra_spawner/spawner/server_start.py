@@ -117,8 +117,9 @@ class ServerStart:
 
         try:
             found = await taken_instead(self._server, self._form.availability)
-        except Exception:  # whatever profiles there are: the start goes on with the user's choice
-            self._server.log.exception("No other choice can be taken: pod=%s", self._spawner.pod_name)
+        except Exception as error:  # whatever profiles there are: the start goes on with the user's choice
+            if not is_for_users(error):  # else the same function refuses this start in a moment
+                self._server.log.exception("No other choice can be taken: pod=%s", self._spawner.pod_name)
             return
         if found is not None:
             self._server.log.info("Another choice is taken: pod=%s %s", self._spawner.pod_name, found.sentence)

@@ -242,7 +242,13 @@ class StartPage:
 
         ``events`` of KubeSpawner sorts the events of all servers first, twice in each start and for each progress page.
         """
-        events = sorted(self._server.pod_events(), key=lambda event: event["lastTimestamp"] or event["eventTime"])
+        events = sorted(self._server.pod_events(), key=_time_of)
         uids = [event["metadata"]["uid"] for event in events]
         first = uids.index(self.event_before) + 1 if self.event_before in uids else 0
         return self.progress.messages.with_events(events[first:])
+
+
+def _time_of(event: JsonObject) -> str:
+    """When an event was seen last; before all others where its writer did not say so."""
+    times = (event.get(name) for name in ("lastTimestamp", "eventTime", "firstTimestamp"))
+    return str(next(filter(None, times), ""))

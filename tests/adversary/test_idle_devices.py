@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,9 +16,9 @@ from dra_spawner.fairness.idle.metrics import MetricQuery, TellsApart, read_metr
 from dra_spawner.fairness.idle.notices import KeepRefused, keep
 from dra_spawner.fairness.idle.samples import Sample
 from dra_spawner.fairness.idle.server_answers import InvalidServerAnswer, read_activity
-from dra_spawner.fairness.idle.verdicts import Verdict
+from dra_spawner.fairness.idle.verdicts import Verdict, judge
 from tests.all_of_them import all_of_them
-from tests.fairness.idle.looks import BEGIN, MINUTE, POLICY, Looks, at, sample
+from tests.fairness.idle.looks import BEGIN, GAP, MINUTE, POLICY, Looks, at, sample
 
 GPU = DeviceId("gpu.nvidia.com", "n1", "gpu-0")
 
@@ -76,6 +77,24 @@ def test_a_report_of_nonsense_keeps_the_own_server_alone(changed: dict[str, Any]
     assert looks.judgement is not None
     assert looks.judgement.verdict is Verdict.UNKNOWN, "an administrator sees it"
     assert looks.decided == []
+
+
+def test_a_report_of_a_thousand_kernels_is_kept_short_and_decides_the_same() -> None:
+    """A user with many servers, each with a thousand kernels, must not make the hub's answer to the service too long."""
+    rng = Random(7)
+
+    def times() -> list[dict[str, Any]]:
+        minutes = [rng.choice((-90, -30, -1, 1, 9)) for _ in range(rng.choice((0, 1, 3, 1000)))]
+        return [{"last_activity": (BEGIN + each * MINUTE).isoformat()} for each in minutes]
+
+    for _ in range(60):
+        words = rng.sample(["idle", "busy", "dead", "odd"], rng.randint(1, 4))
+        kernels = [{**each, "execution_state": rng.choice(words)} for each in times()]
+        found = read_activity({"kernels": kernels, "terminals": times(), "connections": 3})
+        assert len(found.in_short.kernels) + len(found.in_short.terminals) <= 5
+        for devices in ((), sample().devices, sample(percent=None).devices):
+            long, short = (judge(None, Sample(each, devices=devices), at(0), GAP) for each in (found, found.in_short))
+            assert long == short
 
 
 def series(labels: object, value: object) -> dict[str, Any]:

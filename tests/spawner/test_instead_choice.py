@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
+from tornado.web import HTTPError
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.shown import ShownAvailability
@@ -135,6 +139,20 @@ async def test_the_users_own_choice_comes_back_with_the_end_of_the_start(nowhere
     spawner.user_options = {"profile": "slice"}  # a new start of the user's
     spawner.clear_state()
     assert spawner.user_options == {"profile": "slice"}
+
+
+async def test_a_function_of_profiles_that_refuses_a_user_is_no_error_of_the_hub(
+    nowhere: HubSide, caplog: pytest.LogCaptureFixture
+) -> None:
+    def profiles(spawner: Any) -> list[dict[str, Any]]:
+        raise HTTPError(403, "Ask your teacher.")
+
+    nowhere.spawner_config.profile_list = profiles
+    parts = parts_of(nowhere.user("ada").spawner)
+    async with ServiceStandIn().listening() as service, asyncio.TaskGroup() as parts.start._tasks:
+        with service_of_the_hub(service.url):
+            await parts.start._take_instead()
+    assert "No other choice can be taken" not in caplog.text
 
 
 async def test_the_form_says_what_a_user_may_get(nowhere: HubSide) -> None:

@@ -107,3 +107,13 @@ async def test_the_events_of_a_pod_are_as_in_kubespawner(nowhere, monkeypatch, b
     monkeypatch.setattr(KubeSpawner, "event_reflector", Unsorted(found))
     assert spawner.events == expected
     assert [each["message"] for each in expected] == (["c", "d", "e"] if before == "b" else ["a", "b", "c", "d", "e"])
+
+
+async def test_an_event_without_a_time_ends_no_start(nowhere, monkeypatch):
+    """Writers of events may leave out each of the three times."""
+    found = [event("b", 2), {**event("a", 0), "lastTimestamp": None, "eventTime": None, "firstTimestamp": None}]
+    del (without := event("c", 1))["lastTimestamp"]
+    spawner = nowhere.user("ada").spawner
+    monkeypatch.setattr(KubeSpawner, "event_reflector", OfOneMoment([*found, without]))
+    assert [each["message"] for each in spawner.events][-1] == "b"
+    assert len(spawner.events) == 3

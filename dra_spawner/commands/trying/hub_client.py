@@ -186,7 +186,11 @@ class HubClient:
             ) as answer:
                 if answer.status in range(300, 400):
                     raise HubError(_redirected(self._url, answer.headers.get("Location", "")))
-                content = await answer.content.read(_MAX_BYTES)
+                content = bytearray()
+                while more := await answer.content.read(_MAX_BYTES):  # what has come so far
+                    content += more
+                    if len(content) > _MAX_BYTES:
+                        raise HubError(f"{self._url} answers with more than {_MAX_BYTES // 2**20} MiB.")
         except TimeoutError:
             raise HubError(f"{self._url} does not answer within {_REQUEST_SECONDS:g} s.") from None
         except (aiohttp.ClientError, OSError) as error:

@@ -66,6 +66,12 @@ class ServerActivity:
     terminals: tuple[datetime, ...] = ()
     connections: int = 0
 
+    @property
+    def in_short(self) -> ServerActivity:
+        """What decides: the last kernel of each state, and the last terminal, so few that any server has room."""
+        last = {each.state: each for each in sorted(self.kernels, key=lambda each: each.last_activity)}
+        return ServerActivity(tuple(last.values()), self.terminals and (max(self.terminals),), self.connections)
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:

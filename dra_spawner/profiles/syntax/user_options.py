@@ -197,7 +197,7 @@ def _choice_problem(name: str, option: Profile, choice: object) -> str | None:
         return f"type a value for option {name}"
     if not isinstance(choice, str):
         return f"a choice of option {name} must be the name of one, not {_found(choice)}"
-    there_are = f"; there are: {', '.join(choices)}" if choices else ""
+    there_are = f"; there are: {', '.join(map(str, choices))}" if choices else ""
     return f"option {name} has no choice {_found(choice)}{there_are}"
 
 

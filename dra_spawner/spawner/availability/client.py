@@ -22,7 +22,7 @@ import aiohttp
 from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
-from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
+from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
 
 __all__ = ["AvailabilityClient", "AvailabilityView", "availability_client"]
 
@@ -190,11 +190,7 @@ async def _get(address: ServiceAddress, query: Mapping[str, str]) -> tuple[objec
             return {"items": []}, 0.0  # not published
         if response.status != 200:
             raise _NoAnswer(f"it answers {response.status}")
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > _MAX_BYTES:
-                raise _NoAnswer(f"its answer has more than {_MAX_BYTES} bytes")
+        body = await whole_body(response, _MAX_BYTES)
     try:
         return json.loads(body), _age(response.headers.get("Age", ""))
     except (ValueError, RecursionError):

@@ -62,7 +62,8 @@ class ActivityHandler(OwnServerHandler):
         pod = parts.server.pod() or {}
         is_wanted = has_devices(pod) and time.monotonic() - _questions().asked_at < _ASKS_SECONDS
         if is_wanted:
-            parts.home.report = ActivityReport(activity, time.monotonic())
+            # In memory, and in each answer to the service: a report may name a thousand kernels.
+            parts.home.report = ActivityReport(activity.in_short, time.monotonic())
         note = idle_note(notice_of_pod(pod), datetime.now(UTC))
         self.finish(
             {"version": _VERSION, "again_seconds": _SOON_SECONDS if is_wanted else _LATER_SECONDS, "idle": note}

@@ -18,7 +18,7 @@ from tornado import web
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.idle_devices.idle_notes import idle_note, notice_of_pod
 from dra_spawner.spawner.my_devices.own_server_handler import OwnServerHandler
-from dra_spawner.spawner.placement.service import service_of_hub
+from dra_spawner.spawner.placement.service import service_of_hub, whole_body
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
 __all__ = ["KeepFormHandler", "KeepHandler", "NotKept"]
@@ -87,7 +87,7 @@ async def keep_server(server: ServerContext) -> None:
             aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
             session.post(address.url + "api/idle-servers/keep", json=question, allow_redirects=False) as response,
         ):
-            status, body = response.status, await response.content.read(_MAX_BYTES)
+            status, body = response.status, await whole_body(response, _MAX_BYTES)
     except (OSError, aiohttp.ClientError, TimeoutError) as error:
         server.log.warning("An idle server is not kept: pod=%s %r", server.pod_key, error)
         raise NotKept(_FAILED) from None

@@ -19,7 +19,7 @@ from jupyterhub.utils import url_path_join
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 
-__all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub"]
+__all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub", "told_of_user", "whole_body"]
 
 _MAX_BYTES: Final = 2**16
 _MOST_GROUPS: Final = 1_000
@@ -127,6 +127,22 @@ async def ask_for_placement(
     return None
 
 
+async def whole_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """The body of an answer. ``content.read(most_bytes)`` gives what has come so far, such as a part of it.
+
+    Raises
+    ------
+    aiohttp.ClientPayloadError
+        For a larger body.
+    """
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most_bytes:
+            raise aiohttp.ClientPayloadError(f"its answer has more than {most_bytes} bytes")
+    return bytes(body)
+
+
 class _InvalidResponse(Exception):
     """Raised for a response without a usable answer; the message says why."""
 
@@ -142,11 +158,7 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
         # No redirects, as the token must not be sent to other addresses.
         session.post(address.url + "api/placements", json=question, allow_redirects=False) as response,
     ):
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > _MAX_BYTES:
-                raise _InvalidResponse(f"its answer has more than {_MAX_BYTES} bytes")
+        body = await whole_body(response, _MAX_BYTES)
         if response.status == 404 and _json_text(body, "kind") == "unknown":
             raise _UnknownShape(_message(body))
         if response.status == 404:
@@ -163,13 +175,13 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
         raise _InvalidResponse("its answer is not JSON") from None
 
 
-def _message(body: bytes | bytearray) -> str:
+def _message(body: bytes) -> str:
     """The message of the service's error response, for the end of a sentence; empty if there is none."""
     message = _json_text(body, "detail")
     return f": {message[:200]!r}" if message else ""
 
 
-def _json_text(body: bytes | bytearray, key: str) -> str:
+def _json_text(body: bytes, key: str) -> str:
     """A text in a JSON response, by its key; empty if there is none."""
     try:
         found = json.loads(body)[key]

@@ -15,7 +15,7 @@ import aiohttp
 
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.placement.answer import plain_text
-from dra_spawner.spawner.placement.service import service_of_hub, told_of_user
+from dra_spawner.spawner.placement.service import service_of_hub, told_of_user, whole_body
 
 __all__ = ["own_budget_sentences"]
 
@@ -62,7 +62,7 @@ async def own_budget_sentences(service: str, user: str, groups: Iterable[str], l
             # The token is for the service alone.
             session.post(address.url + "api/standing", json=told, allow_redirects=False) as response,
         ):
-            body = await response.content.read(_MOST_BYTES) if response.status == 200 else b"{}"
+            body = await whole_body(response, _MOST_BYTES) if response.status == 200 else b"{}"
         answer = json.loads(body)
     except (TimeoutError, aiohttp.ClientError, ValueError, RecursionError) as error:
         log.info("A user's budgets are not known: %s", type(error).__name__)

@@ -113,7 +113,8 @@ class ServicePlacement(Step):
         if answer.state is AvailabilityState.NEVER:
             raise self._never(answer)
         if answer.before and self.spawner.tickets and self.attempt.plan.fallback is None:
-            raise SpawnRefused(answer.sentence, RefusalReason.QUEUE, status_code=503)
+            sentence = answer.sentence or "Others wait for such a device, and come first."
+            raise SpawnRefused(sentence, RefusalReason.QUEUE, status_code=503)
         if answer.claims and not (supports_handover and await self._take(answer, shape, objects)):
             answer = _without_claims(answer)
         self._original, self._answer = original, answer

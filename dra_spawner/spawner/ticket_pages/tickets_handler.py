@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable
+from math import inf
 from typing import Any, Final
 
 from jupyterhub.user import User
@@ -27,7 +28,7 @@ from dra_spawner.spawner.ticket_pages.own_tickets import OwnTickets, TooManyChan
 from dra_spawner.spawner.user_pages.start_handler import BeginningHandler, start_state
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 
-__all__ = ["TicketsHandler"]
+__all__ = ["TicketsHandler", "user_form"]
 
 #: Seconds for which a user's form is taken to be the same: it may come from a function that asks others.
 _FORM_SECONDS: Final = 30.0
@@ -45,7 +46,7 @@ class TicketsHandler(BeginningHandler):
     async def get(self) -> None:
         """Write the user's tickets, and the choice for which the page may offer one."""
         parts, own = self._of_page()
-        form = await _user_form(parts)
+        form = await user_form(parts)
         answer: JsonObject = {"tickets": [], "problem": "", "own": await _own_choice(parts, form)}
         try:
             answer["tickets"] = [each.as_json() for each in await own.shown(form)]
@@ -57,7 +58,7 @@ class TicketsHandler(BeginningHandler):
         """Join a queue. Idempotent."""
         parts, own = self._of_page()
         choice = await self._choice(parts)
-        if problem := await _problem_of_queue(parts, await _user_form(parts), choice):
+        if problem := await _problem_of_queue(parts, await user_form(parts), choice):
             self._refuse(409, problem)
         else:
             await self._change(own.join(choice, parts.server.user_groups))
@@ -94,7 +95,7 @@ class TicketsHandler(BeginningHandler):
             await self._start(parts, choice)
 
     async def _start(self, parts: Any, choice: str) -> None:
-        spawner, form = parts.server.spawner, await _user_form(parts)
+        spawner, form = parts.server.spawner, await user_form(parts)
         options = options_with(spawner.user_options, choice, form.choices)
         if start_state(spawner) == "waiting" and not await self.end_start(spawner.user, spawner):
             self._refuse(409, "Your server has started meanwhile.")
@@ -131,7 +132,7 @@ class TicketsHandler(BeginningHandler):
 
     async def _choice(self, parts: Any) -> str:
         """The choice of the question, as the user's form knows it."""
-        form = await _user_form(parts)
+        form = await user_form(parts)
         name = form.choices.known_name(self.get_query_argument("choice", ""))
         if name is None:
             raise HTTPError(400, "The form has no such choice.")
@@ -158,19 +159,34 @@ class TicketsHandler(BeginningHandler):
         self.finish(answer)
 
 
-async def _user_form(parts: Any) -> UserForm:
-    """The user's own form, at most half a minute old."""
+async def user_form(parts: Any) -> UserForm:
+    """The user's own form of one server, at most half a minute old.
+
+    Raises
+    ------
+    HTTPError
+        Of the hub's function of profiles; 503 if it has failed otherwise, which is logged once in half a minute.
+    """
     spawner = parts.server.spawner
-    known: dict[str, tuple[float, UserForm]] = this_hub().shared("forms of tickets", dict)
-    now, found = time.monotonic(), known.get(spawner.user.name)
-    if found is None or now - found[0] > _FORM_SECONDS:
-        await parts.form.learn_devices_of_choices()
-        profiles = spawner._get_initialized_profile_list(await parts.form.own_profiles()) or ()
-        settings = {"device_claims": parts.server.configured["device_claims"]}
-        found = known[spawner.user.name] = (now, UserForm.of(profiles, settings))
+    known: dict[tuple[str, str], tuple[float, UserForm | None]] = this_hub().shared("forms of tickets", dict)
+    key, now = (spawner.user.name, spawner.name), time.monotonic()
+    at, form = known.get(key, (-inf, None))
+    if now - at > _FORM_SECONDS:
+        try:
+            await parts.form.learn_devices_of_choices()
+            profiles = spawner._get_initialized_profile_list(await parts.form.own_profiles()) or ()
+            form = UserForm.of(profiles, parts.server.settings_of_choices)
+        except HTTPError:
+            raise
+        except Exception:  # of a function of the hub's own: a page asks again and again
+            parts.server.log.exception("The queue is not shown, as there are no profiles: user=%s", spawner.user.name)
+            form = None
+        known[key] = now, form
         if len(known) > _MOST_USERS:
             del known[next(iter(known))]
-    return found[1]
+    if form is None:
+        raise HTTPError(503, _NOT_KNOWN)
+    return form
 
 
 async def _problem_of_queue(parts: Any, form: UserForm, choice: str) -> str:

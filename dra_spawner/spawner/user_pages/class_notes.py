@@ -15,7 +15,7 @@ import aiohttp
 
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
-from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
+from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
 
 __all__ = ["ClassNote", "class_notes"]
 
@@ -104,12 +104,7 @@ class _ClassNews:
                 # The token is for the service alone, not for an address that an answer points to.
                 session.get(f"{address.url}api/class-news", allow_redirects=False) as answer,
             ):
-                body = bytearray()
-                async for chunk in answer.content.iter_any():
-                    body += chunk
-                    if len(body) > _MAX_BYTES:
-                        return
-                found = json.loads(body) if answer.status == 200 else {}
+                found = json.loads(await whole_body(answer, _MAX_BYTES)) if answer.status == 200 else {}
         except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
             log.debug("The service says nothing about classes: %s", error)
             return

@@ -70,6 +70,8 @@ class BeginningHandler(ServerHandler):
         # Only an explicit start may follow one that has failed, and this is one.
         spawner._spawn_future = None
         begun = asyncio.ensure_future(self.spawn_single_user(user, spawner.name, options=dict(options)))
+        # One that fails later is JupyterHub's to tell: it keeps the start, and logs its failure.
+        begun.add_done_callback(lambda start: start.cancelled() or start.exception())
         done, _ = await asyncio.wait({begun}, timeout=_BEGIN_SECONDS)
         if done and (error := begun.exception()) is not None:
             raise error

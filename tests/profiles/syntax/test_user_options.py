@@ -158,6 +158,14 @@ def test_other_code_may_read_options_that_no_profile_has_but_no_wrong_values():
     assert not isinstance(form_fields_problem({"profile": ["root"]}, PROFILES), UnreadName)
 
 
+def test_a_choice_with_a_number_as_its_name_is_named():
+    option = {"choices": {1: {"display_name": "One"}, 2: {"display_name": "Two"}}}
+    problem = user_options_problem(
+        [{"slug": "a", "default": True, "profile_options": {"cores": option}}], {"cores": "3"}
+    )
+    assert problem == "option cores has no choice '3'; there are: 1, 2"
+
+
 def nested(levels):
     value: list[object] = []
     for _ in range(levels):
