@@ -6,7 +6,7 @@ from typing import Final
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.client.discovery import served_version
+from dra_spawner.kube.client.discovery import is_absent, served_version
 from dra_spawner.names import TAINT_RULE_APIS
 
 __all__ = ["PLURAL", "list_taint_rules", "served_rules_api"]
@@ -45,6 +45,8 @@ async def list_taint_rules(api: KubernetesApi) -> list[JsonObject]:
             if error.status != 404:
                 raise
             version = await served_rules_api(api)
+            if version is None and not all([await is_absent(api, each, PLURAL) for each in TAINT_RULE_APIS]):
+                raise  # a load balancer without its route answers discovery with 404, too
             if version is None:
                 break
     return []

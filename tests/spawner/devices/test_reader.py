@@ -13,9 +13,11 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.resource_types import RESOURCESLICES
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.names import RESOURCE_API
 from dra_spawner.profiles.compiler.claims import DeviceRequest
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader
+from tests.cluster.example_objects import taint_rule
 from tests.cluster.fault_proxy import Fault, hide_devices
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
@@ -83,6 +85,18 @@ async def test_devices_that_were_read_are_not_missing_because_of_a_failure(embed
             with pytest.raises(KubernetesError):
                 await reader.devices.get(NOW)
             assert (reader.devices.value, reader.devices.has_failed) == (known, True)
+        await reader.rules.get(NOW)
+        await cluster.admin.create(resource_path(RESOURCE_API, "devicetaintrules"), taint_rule("upkeep"))
+        (rule,) = await reader.rules.get(NOW)
+        # A load balancer without its route answers discovery with 404, too.
+        proxy.fail(Fault.answer(404), times=None)
+        with pytest.raises(KubernetesError):
+            await reader.rules.get(NOW)
+        proxy.heal()
+        proxy.fail(Fault.answer(403), verb="list", resource="devicetaintrules")
+        with pytest.raises(KubernetesError):
+            await reader.rules.get(NOW)
+        assert reader.rules.value == [rule]
         hide_devices(proxy)
         fresh = await DeviceReader(api).devices.get(NOW)
         assert (fresh.classes, fresh.slices) == (None, None)
