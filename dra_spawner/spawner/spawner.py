@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from jupyterhub.utils import maybe_future
@@ -69,16 +70,20 @@ class SpawnerParts:
 class DRASpawner(SpawnerSettings):
     """Spawns JupyterHub servers in pods that get devices, or shares of devices, by Dynamic Resource Allocation."""
 
-    _dra: SpawnerParts
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._dra = SpawnerParts.of(self)
+        self._dra  # noqa: B018 (makes the parts, which keep settings as they are before any start)
+
+    @cached_property
+    def _dra(self) -> SpawnerParts:
+        """All parts. A hub's class that calls ``KubeSpawner.__init__`` by name gets them at their first use."""
+        parts = SpawnerParts.of(self)
         # JupyterHub makes a user's spawner before it renders one of the user's pages.
         extend_templates(getattr(running_hub(), "tornado_settings", {}), self.log)
         serve(*DEVICES, START, USE)
         if self.tickets:
             serve(TICKETS)
+        return parts
 
     # The form
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from kubespawner import KubeSpawner
 from jupyterhub_fancy_profiles import setup_ui  # type: ignore[import-untyped]
 from tornado import web
 from traitlets import List, Unicode
@@ -307,6 +308,25 @@ def a_class_that_changes_manifests(hub: PatternHub) -> type:
 
     hub.c.PodSpawner.pod_name_template = "{course}-{username}"
     return PodSpawner
+
+
+@pattern(options={"profile": "small"})
+def a_class_that_calls_kubespawner_by_name(hub: PatternHub) -> type:
+    class OldSpawner(hub.base):  # type: ignore[name-defined]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            hub.call("__init__")
+            KubeSpawner.__init__(self, *args, **kwargs)
+            self.extra_labels = {"made": "by-hand"}
+
+        async def start(self) -> Any:
+            hub.call("start")
+            return await KubeSpawner.start(self)
+
+        def get_env(self) -> dict[str, str]:
+            return {**KubeSpawner.get_env(self), "OLD": "1"}
+
+    hub.c.KubeSpawner.profile_list = two_profiles()
+    return OldSpawner
 
 
 @pattern(options={}, saved={"profile": "x"})
