@@ -17,27 +17,16 @@ from tests.virtual_time.announced_cluster_day import AnnouncedClusterDay
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.systems import Ours, System, at_work
 
+_DAYS = [*((seed, False) for seed in range(example_count(200))), *((seed, True) for seed in range(example_count(100)))]
 
-@all_of_them("seed", range(example_count(200)))
-def test_days_in_virtual_time(seed: int) -> None:
+
+@all_of_them("seed, is_short", _DAYS)
+def test_days_in_virtual_time(seed: int, is_short: bool) -> None:
     """Random clusters, calendars and modes: the verdict is right, and as many users wait as it says."""
-    happens_as_rehearsed(seed)
+    happens_as_rehearsed(AnnouncedDay(seed, is_short=is_short))
 
 
-#: Days of which the rehearsal is not right; they are not mended yet.
-_KNOWN = {
-    135: "a node that the autoscaler would remove as empty gets servers of an earlier class before",
-    176: "a limit of placeholders delays an order by a minute while users of an earlier class come",
-}
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(each, marks=pytest.mark.xfail(reason=_KNOWN[each])) if each in _KNOWN else each
-        for each in range(example_count(200))
-    ],
-)
+@pytest.mark.parametrize("seed", range(example_count(200)))
 async def test_days_on_a_cluster(embedded_cluster: ClusterUnderTest, seed: int) -> None:
     """The same with API server, scheduler and reconciler."""
     day = AnnouncedDay(seed, is_short=True)

@@ -94,10 +94,8 @@ class AnnouncedClusterDay:
         now = self.world.now
         moments = [each for each in moments if each > now]
         if self.day.has_autoscaler:
-            moments += self._autoscaler.node_events()
-            # A limit of starts a minute lets it order again then, if it has not looked a moment before.
-            again = (at + _A_MINUTE + self._autoscaler.every for at in self._autoscaler.ordered_at.values())
-            moments += (each for each in again if each > now)
+            due = self._autoscaler.node_events()
+            moments += due + [each for each in self._autoscaler.moments() if each > now]
         return max(min(moments, default=now), now)
 
     async def _advance(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 from dra_spawner import names
@@ -32,6 +34,7 @@ __all__ = ["Capacity", "NewNodes", "ServersBeside", "drained_clause", "measure_c
 
 _NEW: Final = "rehearsed"
 _MAX_NAMED: Final = 3
+_NOTHING: Final[Mapping[str, Sequence[datetime]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,13 @@ class ServersBeside:
         Kinds of new nodes for them.
     warm
         Number of placeholders that they take.
-    on_new
-        Number of servers of them on new nodes.
+    on_order
+        Number of servers of them on nodes that are ordered ahead.
     usable_at, usable_on_demand
-        Time at which the last of these nodes is usable, if they are ordered ahead, and if they are ordered as users
-        come; None if they never come.
+        Time at which the last of their nodes is usable, if nodes are ordered ahead where a limit allows it, and if all
+        are ordered as users come; None if it never comes.
+    kept
+        Placeholders that users of the shape find at any time; None for one for each of them.
     expected
         The users, as they were announced; None for usual launches.
     name
@@ -102,9 +107,10 @@ class ServersBeside:
     servers: int
     supplies: Sequence[NodeSupply] = ()
     warm: int = 0
-    on_new: int = 0
+    on_order: int = 0
     usable_at: datetime | None = None
     usable_on_demand: datetime | None = None
+    kept: int | None = 0
     expected: ExpectedUsers | None = None
     name: str = ""
     next_starts: Mapping[str, datetime] = field(default_factory=dict)
@@ -123,8 +129,8 @@ class Capacity:
 
     Attributes
     ----------
-    coming
-        Servers that fit on nodes that come for other users at the same time.
+    coming_with
+        Number of servers that fit on nodes that come for users beside, by their position.
     ready
         Servers that fit on present nodes with their images.
     without_image
@@ -138,7 +144,8 @@ class Capacity:
     drained
         Nodes that a person drains and on which one of the lacking servers would fit.
     leaving
-        Present nodes that are empty until the users come, so that the autoscaler removes them.
+        Present nodes that are empty, or whose placeholders fit elsewhere, until the users come, so that the autoscaler
+        removes them.
     """
 
     ready: int
@@ -147,12 +154,17 @@ class Capacity:
     lacking: int = 0
     refusal: str = ""
     drained: tuple[str, ...] = ()
-    coming: int = 0
+    coming_with: Mapping[int, int] = field(default_factory=dict)
     leaving: tuple[str, ...] = ()
 
     @property
     def present(self) -> int:
         return self.ready + self.without_image
+
+    @property
+    def coming(self) -> int:
+        """Servers that fit on nodes that come for other users at the same time."""
+        return sum(self.coming_with.values())
 
 
 def measure_capacity(
@@ -165,7 +177,7 @@ def measure_capacity(
     *,
     are_pending_included: bool = False,
     beside: Sequence[ServersBeside] = (),
-    come: Sequence[datetime] = (),
+    used_from: Mapping[str, Sequence[datetime]] = _NOTHING,
 ) -> Capacity:
     """Place servers of a shape until all have a node, or no node is left.
 
@@ -178,8 +190,9 @@ def measure_capacity(
         Kinds of new nodes, in the order in which they are used.
     are_pending_included
         Whether the wanted servers include pending servers of this shape.
-    come
-        Times at which the users come, in order, if the autoscaler removes nodes that are empty until then.
+    used_from
+        Times from which nodes are in use, by shape (`RehearsalSituation.used_from`); before, an autoscaler removes
+        them.
 
     Raises
     ------
@@ -191,13 +204,14 @@ def measure_capacity(
     try:
         with snapshot.trial():
             trial = PlacingTrial(view, namespace, budget)
-            if come:
-                trial.may_leave(supplies)
             trial.place_pending(shape.id if are_pending_included else "")
+            trial.let_leave(
+                supplies, used_from, {each.id: each for each in (shape, *(other.shape for other in beside))}
+            )
             for number, each in enumerate(beside):
-                theirs = each.arrivals()[each.warm :] if come else ()
-                _placed(trial, _Placing(trial, each.shape, f"{_NEW}-{number}", theirs), each.servers, each.supplies)
-            placing = _Placing(trial, shape, f"{_NEW}-{len(beside)}", come)
+                usual = each.expected is None
+                _placed(trial, _Placing(trial, each.shape, number, leaves=not usual), each.servers, each.supplies)
+            placing = _Placing(trial, shape, len(beside))
             found = replace(_placed(trial, placing, wanted, supplies), leaving=tuple(sorted(trial.leaving)))
             if not found.lacking:
                 return found
@@ -210,9 +224,13 @@ def measure_capacity(
 def _placed(trial: PlacingTrial, placing: _Placing, wanted: int, supplies: Sequence[NodeSupply]) -> Capacity:
     """Place servers on present nodes, on nodes that come for others, and on new ones."""
     ready, without_image = placing.on_present_nodes(wanted)
-    coming = placing.on_nodes((each for each in trial.added if placing.is_usable(each)), wanted - ready - without_image)
-    coming += trial.take_rests(supplies, wanted - ready - without_image - coming)
-    left = wanted - ready - without_image - coming
+    left = wanted - ready - without_image
+    coming: Counter[int] = Counter()
+    for name, other in trial.added.items():
+        coming[other] += placing.on_nodes([name] if placing.is_usable(name) else (), left - coming.total())
+    rests = trial.take_rests(supplies, left - coming.total())
+    placing.count(rests.total())
+    left -= (coming := coming + rests).total()
     new: list[NewNodes] = []
     for number, supply in enumerate(supplies):
         if left == 0:
@@ -221,10 +239,12 @@ def _placed(trial: PlacingTrial, placing: _Placing, wanted: int, supplies: Seque
         found = placing.on_new_nodes(replace(supply, taken=trial.taken[supply.name], leaving=leaving), number, left)
         trial.taken[supply.name] += len(found.slots)
         if found.slots and not found.template_node:
-            trial.rests[supply.name] += len(found.slots) * (supply.slots or 0) - found.servers
+            rest = len(found.slots) * (supply.slots or 0) - found.servers
+            trial.rests.setdefault(supply.name, []).append((placing.position, rest))
+        placing.count(found.servers)
         new.append(found)
         left -= found.servers
-    return Capacity(ready, without_image, tuple(new), left, coming=coming)
+    return Capacity(ready, without_image, tuple(new), left, coming_with=coming)
 
 
 class _Placing:
@@ -232,25 +252,27 @@ class _Placing:
 
     Parameters
     ----------
-    prefix
-        Of names of new nodes.
-    come
-        Times at which the servers are started, if an empty node may be gone by then.
+    position
+        Of the users among all that are placed.
+    leaves
+        Whether nodes may be gone that are empty until these users come.
     """
 
-    def __init__(self, trial: PlacingTrial, shape: Shape, prefix: str, come: Sequence[datetime] = ()) -> None:
+    def __init__(self, trial: PlacingTrial, shape: Shape, position: int, *, leaves: bool = True) -> None:
         self._trial = trial
         self._view = trial.view
         self._snapshot = trial.snapshot
         self._budget = trial.budget
-        self._prefix = prefix
+        self.position = position
+        self._shape = shape.id
+        self._prefix = f"{_NEW}-{position}"
         # Templates of several shapes need names of their own.
-        pod, templates = simulated_user(shape, trial.namespace, f"simulated-user-{prefix}")
+        pod, templates = simulated_user(shape, trial.namespace, f"simulated-user-{self._prefix}")
         # A node without the images now may have them in time. Drained nodes are left out by `is_usable`; copies of
         # them are not drained.
         self._pod = without_drains(without_label(pod, names.IMAGES_READY))
-        self._number = self._placed = 0
-        self._come = come
+        self._number = 0
+        self._leaves = leaves and bool(trial.used_from)
         self._images = frozenset(map(image_name, shape.images))
         for template in templates:
             self._snapshot.put(template)
@@ -258,7 +280,7 @@ class _Placing:
     def on_present_nodes(self, wanted: int) -> tuple[int, int]:
         """Place servers; returns the numbers on nodes with the images and on other nodes."""
         usable = [name for name in self._trial.present if self.is_usable(name)]
-        if self._come:
+        if self._leaves:
             usable.sort(key=self._trial.is_empty)  # users fill busy nodes first
         ready = self.on_nodes((each for each in usable if self._has_images(each)), wanted)
         return ready, self.on_nodes((each for each in usable if not self._has_images(each)), wanted - ready)
@@ -269,9 +291,15 @@ class _Placing:
         for name in nodes:
             if count == wanted:
                 break
-            if not (self._come and self._trial.leaves(name, self._come[min(self._placed, len(self._come) - 1)])):
-                count += self._fill(name, wanted - count)
+            if not (self._leaves and self._trial.leaves(name, self._shape)):
+                found = self._fill(name, wanted - count)
+                self.count(found)
+                count += found
         return count
+
+    def count(self, servers: int) -> None:
+        """Count servers that have their place."""
+        self._trial.placed[self._shape] += servers if self._leaves else 0
 
     def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
         """Place servers on new nodes of a kind.
@@ -354,7 +382,7 @@ class _Placing:
                 if not count:
                     return tuple(slots)
                 keep.append(name)
-            self._trial.added.append(name)
+            self._trial.added[name] = self.position
             slots.append(count)
             left -= count
         return tuple(slots)
@@ -378,7 +406,6 @@ class _Placing:
             self._budget.spend(ATTEMPT_STEPS)
             if not self._snapshot.schedule(self._next_pod(), node).fits:
                 return count
-            self._placed += 1
         return most
 
     def _next_pod(self) -> Pod:

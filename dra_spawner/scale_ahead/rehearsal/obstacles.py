@@ -142,15 +142,22 @@ def quota_obstacles(
 
 
 def limit_obstacles(situation: RehearsalSituation, new: NewServers, waiting: int) -> Iterator[RehearsalProblem]:
-    """A limit of placeholders because of which some nodes are ordered only when users wait.
+    """A limit of placeholders because of which some nodes are ordered only when users wait, or never.
 
     Parameters
     ----------
     waiting
         Number of users that wait for these nodes.
     """
-    if new.on_demand and waiting > 0:
-        settings = situation.settings
+    settings = situation.settings
+    if waiting > 0 and not new.on_demand:
+        yield RehearsalProblem(
+            ProblemCode.PLACEHOLDER_LIMIT,
+            f"{waiting} users need nodes that come for users of other entries, and nothing adds these nodes",
+            "nodes that come for other users are needed, and nothing adds them",
+            waiting,
+        )
+    elif waiting > 0:
         others = f", {settings.placeholders_of_others} of them for others" if settings.placeholders_of_others else ""
         yield RehearsalProblem(
             ProblemCode.PLACEHOLDER_LIMIT,
@@ -161,11 +168,19 @@ def limit_obstacles(situation: RehearsalSituation, new: NewServers, waiting: int
         )
 
 
-def order_obstacles(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> Iterator[RehearsalProblem]:
-    """Nodes that nothing orders before the users come, or that nothing adds."""
+def order_obstacles(
+    situation: RehearsalSituation, orders: Sequence[NodeOrder], waiting: int
+) -> Iterator[RehearsalProblem]:
+    """Nodes that nothing orders before the users come, or that nothing adds.
+
+    Parameters
+    ----------
+    waiting
+        Number of users that wait then. It is zero if usual placeholders order the nodes in time.
+    """
     settings, missing = situation.settings, [each for each in orders if not each.is_on_order]
     servers = sum(each.servers for each in missing)
-    if not servers or situation.is_done:
+    if not servers or situation.is_done or (settings.has_autoscaler and not waiting):
         return
     nodes = " and ".join(nodes_of(each.nodes, each.supply.name) for each in missing)
     reasons = []
@@ -179,7 +194,9 @@ def order_obstacles(situation: RehearsalSituation, orders: Sequence[NodeOrder]) 
     yield RehearsalProblem(ProblemCode.NOBODY_ORDERS, "; ".join(reasons), users=servers)
 
 
-def time_obstacles(situation: RehearsalSituation, orders: Sequence[NodeOrder], late: int) -> Iterator[RehearsalProblem]:
+def time_obstacles(
+    situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder], late: int
+) -> Iterator[RehearsalProblem]:
     """Why some users wait although all nodes are ordered now.
 
     Parameters
@@ -190,6 +207,14 @@ def time_obstacles(situation: RehearsalSituation, orders: Sequence[NodeOrder], l
     if not late:
         return
     usable = {max(each.usable_at(situation.now)): each for each in orders}
+    if capacity.coming and (not usable or max(usable) <= situation.begins):
+        yield RehearsalProblem(
+            ProblemCode.TOO_LATE,
+            "nodes that come for users of other entries are usable after the begin",
+            "nodes that come for other users are not ready in time",
+            late,
+        )
+        return
     if not usable or max(usable) <= situation.begins:
         yield RehearsalProblem(
             ProblemCode.TOO_LATE,
@@ -231,8 +256,8 @@ def notes(situation: RehearsalSituation, capacity: Capacity) -> Iterator[Rehears
         more = f" and {len(capacity.leaving) - _MAX_NAMED} more" if len(capacity.leaving) > _MAX_NAMED else ""
         yield _note(
             ProblemCode.NODES_LEAVE,
-            f"{named}{more} {'is' if len(capacity.leaving) == 1 else 'are'} empty until then; the autoscaler removes "
-            "empty nodes, so they are ordered again",
+            f"{named}{more} {'is' if len(capacity.leaving) == 1 else 'are'} not needed until then; the autoscaler removes "
+            "such nodes, so they are ordered again",
         )
     for each in capacity.new:
         yield from _notes_of_kind(situation, each)

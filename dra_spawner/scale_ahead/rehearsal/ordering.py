@@ -123,9 +123,13 @@ def _slots_with(
     # Placeholders pull the images before the users come.
     pull_from = situation.now if is_prepared and not situation.settings.not_prepared else situation.begins
     slots = [*_present_slots(situation, capacity, pull_from)]
-    others = [each.usable_at if is_prepared else each.usable_on_demand for each in situation.beside if each.usable_at]
-    if None not in others:
-        slots += [max(filter(None, others), default=situation.now).astimezone(UTC)] * capacity.coming
+    for position, count in capacity.coming_with.items():
+        other = situation.beside[position]
+        moment = other.usable_at if is_prepared else other.usable_on_demand
+        if other.expected is None:
+            moment = situation.now
+        if moment is not None:
+            slots += [moment.astimezone(UTC)] * count
     for order in orders:
         for count, moment in zip(order.slots, order.usable_at(situation.now), strict=True):
             slots += [moment] * count

@@ -28,7 +28,7 @@ class ProblemCode(StrEnum):
     IMAGE_MISSING = "image-missing"
     """No node has an image, so neither its existence nor the time of its pull is known."""
     NODES_LEAVE = "nodes-leave"
-    """The autoscaler removes empty nodes before the users come."""
+    """The autoscaler removes nodes before the users come: they are empty, or their placeholders fit elsewhere."""
     BESIDE = "beside"
     """Other users are announced for the same time."""
     NOT_KNOWN = "not-known"

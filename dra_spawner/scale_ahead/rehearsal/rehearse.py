@@ -39,6 +39,8 @@ __all__ = ["RehearsedAlone", "rehearse", "rehearse_alone"]
 
 #: Limit of the steps of all searches for devices in one rehearsal, 5 to 10 µs each.
 _MAX_STEPS: Final = 2_000_000
+#: Problems of users who get a server, but wait for it.
+_ABOUT_WAITS: Final = frozenset((ProblemCode.TOO_LATE, ProblemCode.PLACEHOLDER_LIMIT, ProblemCode.NOBODY_ORDERS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,20 @@ class RehearsedAlone:
     with_orders: Sequence[datetime] = ()
     without_orders: Sequence[datetime] = ()
 
-    def waiting(self, with_orders: Waits, without_orders: Waits) -> Rehearsal:
-        """The same answer with other waits, as users of other entries come at the same time."""
+    def waiting(self, with_orders: Waits, without_orders: Waits, *, is_enough: bool) -> Rehearsal:
+        """The same answer with other waits, as users of other entries come at the same time.
+
+        Parameters
+        ----------
+        is_enough
+            Whether none of all these users waits, so that no node is late.
+        """
         found = replace(self.result, with_orders=with_orders, without_orders=without_orders)
+        if is_enough and self.situation.settings.has_autoscaler:
+            problems = tuple(each for each in found.problems if not each.blocks or each.code not in _ABOUT_WAITS)
+            first = next((each for each in problems if each.blocks), None)
+            sentence = verdict(self.situation, found.orders, first, with_orders)
+            return replace(found, problems=problems, is_possible=first is None, verdict=sentence)
         waiting = (with_orders if self.situation.is_done else without_orders).users
         if not (found.is_possible and waiting):
             return found
@@ -129,7 +142,7 @@ def rehearse_alone(
             SearchBudget(_MAX_STEPS, is_over),
             are_pending_included=expected.counts == IN_TOTAL,
             beside=beside,
-            come=situation.arrivals[situation.warm :] if situation.are_nodes_removed else (),
+            used_from=situation.used_from(),
         )
     except SearchStopped as stopped:
         problem = RehearsalProblem(
@@ -150,6 +163,7 @@ def rehearse_alone(
     orders = tuple(node_orders(situation, new.ahead))
     come = situation.arrivals
     without_orders = slots_without_orders(situation, capacity, orders, new.on_demand, allowed)
+    unprepared = waits(come, without_orders)
     with_orders = slots_with_orders(situation, capacity, orders, new.on_demand, allowed)
     planned = waits(come, with_orders)
     in_time = waits(come, slots_in_time(situation, capacity, orders, allowed))
@@ -158,11 +172,11 @@ def rehearse_alone(
         *node_obstacles(situation, capacity),
         *quota_obstacles(situation, by_quota, quotas),
         *limit_obstacles(situation, new, planned.users - late - (wanted - allowed)),
-        *time_obstacles(situation, orders, late),
-        *order_obstacles(situation, orders),
+        *time_obstacles(situation, capacity, orders, late),
+        *order_obstacles(situation, orders, unprepared.users),
         *notes(situation, capacity),
     ]
-    result = _answer(situation, capacity, orders, problems, waits(come, without_orders), planned, allowed)
+    result = _answer(situation, capacity, orders, problems, unprepared, planned, allowed)
     return RehearsedAlone(result, situation, with_orders, without_orders)
 
 

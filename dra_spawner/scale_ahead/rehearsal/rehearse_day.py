@@ -81,7 +81,10 @@ def rehearse_day(
         come = [each.situation.arrivals for each in together]
         with_orders = shared_waits(come, chain.from_iterable(each.with_orders for each in together))
         without_orders = shared_waits(come, chain.from_iterable(each.without_orders for each in together))
-        results |= zip(group, map(RehearsedAlone.waiting, together, with_orders, without_orders), strict=True)
+        for number, alone, ahead, on_demand in zip(group, together, with_orders, without_orders, strict=True):
+            happens = with_orders if alone.situation.is_done else without_orders
+            is_enough = not any(waits.users for waits in happens)
+            results[number] = alone.waiting(ahead, on_demand, is_enough=is_enough)
     return [results[number] for number in range(len(entries))]
 
 
@@ -130,16 +133,16 @@ def _rehearsed(
 
 def _servers_of(entry: Announced, rehearsed: RehearsedAlone) -> ServersBeside:
     """The servers that the users of an entry get."""
-    found, on_demand = rehearsed.result, rehearsed.without_orders
-    usable = [max(each.usable_at(found.now)) for each in found.orders]
+    found, ahead, on_demand = rehearsed.result, rehearsed.with_orders, rehearsed.without_orders
     return ServersBeside(
         entry.expected.shape,
         max(found.placed - found.warm, 0),
         entry.supplies,
         found.warm,
         sum(each.servers for each in found.orders),
-        max(usable, default=None),
-        max(on_demand) if usable and len(on_demand) >= found.placed else None,
+        max(ahead) if found.placed and len(ahead) >= found.placed else None,
+        max(on_demand) if found.placed and len(on_demand) >= found.placed else None,
+        rehearsed.situation.kept,
         entry.expected,
         entry.name,
         {each.supply.name: each.next_start(found.now) for each in found.orders if each.is_due(found.now)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -54,11 +55,6 @@ class RehearsalSituation:
         return self.wanted - self.warm
 
     @property
-    def are_nodes_removed(self) -> bool:
-        """Whether the autoscaler removes empty nodes, as nothing is created there before the users come."""
-        return bool(self.settings.has_autoscaler) and not self.is_done
-
-    @property
     def is_done(self) -> bool:
         """Whether nodes are ordered before the users come, and whether an autoscaler adds them."""
         settings = self.settings
@@ -68,6 +64,30 @@ class RehearsalSituation:
     def arrivals(self) -> tuple[datetime, ...]:
         """Times at which the users come who still need a server."""
         return arrivals(self.begins, self.expected.ramp, self.wanted)
+
+    @property
+    def kept(self) -> int | None:
+        """Placeholders that users of the shape find at any time; None for one for each of them."""
+        return self.settings.max_placeholders if self.is_done else self.settings.min_placeholders
+
+    def used_from(self) -> Mapping[str, Sequence[datetime]]:
+        """Times from which a server or its placeholder is on a node, of users without a placeholder now, by shape.
+
+        The next user to come gets the next place, whichever entry announces them. Empty if no autoscaler removes nodes.
+        """
+        if not self.settings.has_autoscaler:
+            return {}
+        come: dict[str, list[datetime]] = {self.expected.shape.id: [*self.arrivals]}
+        warm, kept = Counter({self.expected.shape.id: self.warm}), {self.expected.shape.id: self.kept}
+        for each in self.beside:
+            if each.expected is not None:
+                come.setdefault(each.shape.id, []).extend(each.arrivals())
+                warm[each.shape.id] += each.warm
+                kept.setdefault(each.shape.id, each.kept)
+        return {
+            shape: (*(self.now for _ in times[: kept[shape]]), *sorted(times))[warm[shape] : len(times)]
+            for shape, times in come.items()
+        }
 
     def placeholder_times(self, most: int | None) -> tuple[datetime, ...]:
         """Time from which on each user has a placeholder, if others that came before have taken all but so many."""
@@ -114,7 +134,7 @@ def situation_of(
         running=running,
         wanted=wanted,
         warm=warm,
-        on_order=on_order[sum(each.on_new for each in same) :],
+        on_order=on_order[sum(each.on_order for each in same) :],
         beside=tuple(beside),
         starts_before=starts_before or {},
     )

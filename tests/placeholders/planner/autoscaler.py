@@ -129,6 +129,12 @@ class Autoscaler:
         """When nodes come, and get their devices and images."""
         return [*self._ordered.values(), *self._published.values(), *self._pulled.values()]
 
+    def moments(self) -> Iterator[datetime]:
+        """When it does something that no pod has asked for a moment before: nodes come, and its limit of starts is over."""
+        yield from self.node_events()
+        if self._group.starts_per_minute is not None:
+            yield from (at + timedelta(minutes=1) + self.every for at in self.ordered_at.values())
+
     # --- what happens ----------------------------------------------------------------------------------------------------
 
     def begin(self, count: int = 1) -> None:

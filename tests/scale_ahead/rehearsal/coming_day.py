@@ -70,7 +70,7 @@ class ComingDay:
                 self._arrive(f"user-{number}")
             self._decide()
             moments = [minute, *(at + SOON for at in came.values()), *(at for _, at in coming[:1])]
-            moments += self.autoscaler.node_events() if self.autoscaler is not None else ()
+            moments += self.autoscaler.moments() if self.autoscaler is not None else ()
             self.world.now = min(each for each in moments if each > self.world.now)
 
     def _decide(self) -> None:
@@ -99,9 +99,8 @@ def _kind(pod: Pod) -> tuple[bool, str]:
     return is_placeholder, "" if is_placeholder or any(each.template for each in pod.claims) else pod.name
 
 
-def happens_as_rehearsed(seed: int) -> None:
-    """Whether the verdicts of a random day are right, and whether as many users wait as they say."""
-    day = AnnouncedDay(seed)
+def happens_as_rehearsed(day: AnnouncedDay) -> None:
+    """Whether the verdicts of a day are right, and whether as many users wait as they say."""
     coming = ComingDay(day)
     coming.happen()
     day.check(coming.rehearsed, coming.waited)

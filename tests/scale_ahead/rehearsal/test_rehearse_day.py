@@ -10,8 +10,10 @@ from typing import Any
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL, Counts
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, Rehearsal, RehearsalSettings
@@ -22,6 +24,7 @@ from tests.examples import example_count
 from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE
 from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import World
+from tests.scale_ahead.rehearsal.announced_day import AnnouncedClass, AnnouncedDay
 from tests.scale_ahead.rehearsal.coming_day import happens_as_rehearsed
 from tests.scale_ahead.rehearsal.questions import IN_AN_HOUR, LEAD, hub, supplies
 
@@ -201,7 +204,43 @@ def test_an_autoscaler_removes_empty_nodes(given: dict[str, Any], expected: str,
     assert (ProblemCode.NODES_LEAVE in {each.code for each in found.problems}) is bool(waiting)
 
 
-@all_of_them("seed", range(example_count(20)))
-def test_what_is_rehearsed_happens(seed: int) -> None:
-    """As tests/integration/test_rehearsed_days.py, which has more days, and days on a cluster."""
-    happens_as_rehearsed(seed)
+def of(users: int, minutes: int, ramp: int = 0, counts: Counts = "additional") -> AnnouncedClass:
+    return AnnouncedClass(users, minutes, ramp, counts)
+
+
+ADVISE, ACT = ScaleAheadMode.ADVISE, ScaleAheadMode.ACT
+
+
+@all_of_them(
+    "mode, slots, present, replicas, classes, given",
+    {
+        "usual placeholders use a node before it is removed": (ADVISE, 4, 3, (3, 60), (of(6, 6, 5), of(5, 9, 5)), {}),
+        "usual placeholders order nodes before users come": (ADVISE, 1, 3, (3, 60), (of(3, 6, 5), of(2, 16, 5)), {}),
+        "a node is removed whose placeholder fits elsewhere": (ADVISE, 4, 3, (3, 60), (of(6, 35, 15),), {"running": 3}),
+        "a limit of placeholders leaves nodes empty": (ACT, 8, 3, (0, 8), (of(11, 25, 5),), {}),
+        "nodes for others come late": (ACT, 8, 0, (3, 8), (of(9, 25), of(6, 25, 15)), {"boot": timedelta(minutes=6)}),
+        "nodes for others never come": (ACT, 8, 1, (1, 8), (of(9, 15, 15), of(6, 18)), {"has_autoscaler": False}),
+        "together they come slowly enough": (
+            ACT,
+            4,
+            2,
+            (1, 60),
+            (of(11, 6, 15), of(7, 6)),
+            {"boot": timedelta(minutes=6)},
+        ),
+    },
+)
+def test_days_that_are_easily_misjudged(
+    mode: ScaleAheadMode,
+    slots: int,
+    present: int,
+    replicas: tuple[int, int],
+    classes: tuple[AnnouncedClass, ...],
+    given: dict[str, Any],
+) -> None:
+    """`tests/integration/test_rehearsed_days.py` has random ones, and days on a cluster."""
+    day = AnnouncedDay(0)
+    vars(day).update(mode=mode, slots=slots, present=present, replicas=ReplicaRange(*replicas), classes=[*classes])
+    vars(day).update({"running": 0, "most": 8, "starts_per_minute": 2, "has_autoscaler": True, **given})
+    vars(day).update({"pull": timedelta(minutes=1), "boot": given.get("boot", timedelta(minutes=9))})
+    happens_as_rehearsed(day)
