@@ -256,8 +256,8 @@ def notes(situation: RehearsalSituation, capacity: Capacity) -> Iterator[Rehears
         more = f" and {len(capacity.leaving) - _MAX_NAMED} more" if len(capacity.leaving) > _MAX_NAMED else ""
         yield _note(
             ProblemCode.NODES_LEAVE,
-            f"{named}{more} {'is' if len(capacity.leaving) == 1 else 'are'} not needed until then; the autoscaler removes "
-            "such nodes, so they are ordered again",
+            f"{named}{more} {'is' if len(capacity.leaving) == 1 else 'are'} not needed until then; the autoscaler "
+            "removes such nodes, so they are ordered again",
         )
     for each in capacity.new:
         yield from _notes_of_kind(situation, each)
