@@ -102,8 +102,16 @@ class GroupForecast:
         if made.decided_by is Source.FLOOR and made.placeholders == self.situation.floor != replicas.min:
             return replace(replicas, least=replicas.min)
         wanted = min(max(made.placeholders, replicas.min), replicas.max)
-        servers = self.servers if made.decided_by is Source.CALENDAR else None
-        return replace(replicas, min=wanted, because=made.reason, servers=servers, least=replicas.min)
+        is_calendar = made.decided_by is Source.CALENDAR
+        to_come = max((each.assured for each in made.estimates if each.source is Source.CALENDAR), default=0)
+        return replace(
+            replicas,
+            min=wanted,
+            because=made.reason,
+            servers=self.servers if is_calendar else None,
+            beyond=max(to_come - wanted, 0) if is_calendar else 0,
+            least=replicas.min,
+        )
 
 
 class ScaleAhead:

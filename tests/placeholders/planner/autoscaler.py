@@ -104,6 +104,7 @@ class Autoscaler:
         self._published: dict[str, datetime] = {}
         self._pulled: dict[str, datetime] = {}
         self._idle_since: dict[str, datetime] = {}
+        self._seen: set[str] = set()
         self.ordered_at: dict[str, datetime] = {}
         """Moments of all orders, by node."""
         self.complete_at: dict[str, datetime] = {}
@@ -130,8 +131,10 @@ class Autoscaler:
         return [*self._ordered.values(), *self._published.values(), *self._pulled.values()]
 
     def moments(self) -> Iterator[datetime]:
-        """When it does something that no pod has asked for a moment before: nodes come, and its limit of starts is over."""
+        """When it does something: nodes come, it looks at pods that it has not seen, and its limit of starts is over."""
         yield from self.node_events()
+        if any(pod.name not in self._seen for pod in self._world.pending_pods()):
+            yield self._last_look + self.every
         if self._group.starts_per_minute is not None:
             yield from (at + timedelta(minutes=1) + self.every for at in self.ordered_at.values())
 
@@ -185,6 +188,7 @@ class Autoscaler:
     def _scale_up(self) -> list[str]:
         world, snapshot = self._world, self._world.snapshot
         pending = [pod for pod in world.pending_pods() if pod.priority >= _CUTOFF and not pod.is_gated]
+        self._seen = {pod.name for pod in world.pending_pods()}
         if not pending:
             return []
         ordered, allowed = 0, self._starts_allowed()

@@ -143,6 +143,16 @@ def test_a_placeholder_handed_over_to_an_expected_user_is_not_replaced() -> None
     assert replicas.with_servers(found.world.view().servers_of(GPU.id)).min == 4
 
 
+def test_users_beyond_a_limit_get_the_placeholders_of_those_who_came() -> None:
+    """Of 12 users 8 may have placeholders: for each of the first four who come, one of the others gets one at once."""
+    found = Following(entry("12 of gpu", START + timedelta(minutes=20)), replicas=ReplicaRange(1, 8))
+    found.world.node("a", cpu="100", gpus=30)
+    found.minutes(20)
+    (replicas,) = found.ahead.ranges(found.groups).values()
+    assert [replicas.with_servers(number).min for number in (0, 1, 4, 5, 9, 12, 20)] == [8, 8, 8, 7, 3, 1, 1]
+    assert replicas.with_servers(3).with_servers(5).min == 7
+
+
 def test_launches_that_no_calendar_announced_lower_no_target() -> None:
     found = Following(replicas=ReplicaRange(4, 80))
     found.world.node("a", cpu="100", gpus=30)

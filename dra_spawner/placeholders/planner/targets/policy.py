@@ -32,6 +32,8 @@ class ReplicaRange:
         Servers of the shape that ``min`` was computed with, if it is for users who are still to come. Each further one,
         or one for which a placeholder is reserved, is a user who came, and lowers the target. None if users go on to
         come.
+    beyond
+        Number of these users for whom a limit leaves no placeholder: the first that come do not lower the target.
     least
         The target is never lowered below this.
     """
@@ -41,6 +43,7 @@ class ReplicaRange:
     floor: int | None = None
     because: str = ""
     servers: int | None = None
+    beyond: int = 0
     least: int = 0
 
     @property
@@ -52,8 +55,9 @@ class ReplicaRange:
         """The range without the users who came since it was computed."""
         if self.servers is None or servers <= self.servers:
             return self
-        lowered = max(self.min - (servers - self.servers), min(self.least, self.min))
-        return replace(self, min=lowered, servers=servers)
+        came = servers - self.servers
+        lowered = max(self.min - max(came - self.beyond, 0), min(self.least, self.min))
+        return replace(self, min=lowered, servers=servers, beyond=max(self.beyond - came, 0))
 
 
 #: More than a control plane likes in one namespace.
