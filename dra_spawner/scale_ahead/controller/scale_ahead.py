@@ -27,6 +27,7 @@ from dra_spawner.scale_ahead.controller.demand_learning import (
     learned_demand,
 )
 from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions, ScaleAheadMode
+from dra_spawner.scale_ahead.controller.own_nodes import has_own_nodes
 from dra_spawner.scale_ahead.controller.policy_settings import policy_for
 from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
@@ -382,6 +383,7 @@ class ScaleAhead:
             most=group.replicas.max,
             occurrences=occurrences,
             slots_per_node=slots.slots or self._fullest[group.shape] or None,
+            has_own_nodes=len(kinds) <= 1 and has_own_nodes(view, group.shape, nodes, slots.slots),
             node_starts_per_minute=starts if starts is not None else slots.starts_per_minute,
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from math import inf
+from math import ceil, inf
+from typing import Final
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.calibration import placeholders_for, spread
@@ -16,11 +17,14 @@ from dra_spawner.scale_ahead.demand.estimators.floor import floor_estimate
 from dra_spawner.scale_ahead.demand.estimators.pending_spawns import pending_estimate
 from dra_spawner.scale_ahead.demand.estimators.reactive import reactive_estimate
 from dra_spawner.scale_ahead.demand.estimators.seasonal import recurring_estimate, seasonal_estimate
-from dra_spawner.scale_ahead.demand.estimators.whole_nodes import whole_nodes
+from dra_spawner.scale_ahead.demand.estimators.whole_nodes import fewest_for_nodes, whole_nodes
 from dra_spawner.scale_ahead.demand.minutes import whole_minutes
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
 __all__ = ["Forecast", "GroupSituation", "calendar_only", "forecast", "usual_growth", "usual_launches"]
+
+#: Standard deviations that launches of one minute do not exceed.
+_SURELY: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class GroupSituation:
     """Calendar entries of about now, and of the next hours."""
     slots_per_node: int | None = None
     """Servers that fit a new node; None if it is not known."""
+    has_own_nodes: bool = False
+    """Whether its servers share their nodes with no others."""
     node_starts_per_minute: float | None = None
     """New nodes in a minute at most; None if unlimited."""
 
@@ -79,6 +85,8 @@ class Forecast:
     """Placeholders that only keep a node for a while, as its servers may be back soon."""
     filled: int = 0
     """Placeholders that only fill the last node."""
+    spared: int = 0
+    """Placeholders that are left out, as their slots are free on the nodes that the others need."""
 
     @property
     def reason(self) -> str:
@@ -89,6 +97,8 @@ class Forecast:
             parts.append(f"{self.kept} of them keep a node for a while")
         if self.filled:
             parts.append(f"{self.filled} of them fill the last node")
+        if self.spared:
+            parts.append(f"{self.spared} fewer, as the same nodes have free slots for them")
         if self.limited_to is not None:
             parts.append(f"limited to {self.limited_to}")
         return "; ".join(parts)
@@ -176,6 +186,8 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
             found = Forecast(steady, estimates, lead, held, deviation, factor, Source.STEADY)
         else:
             found = replace(found, placeholders=assured.assured, kept=0)
+    if record.windows.minutes_since_first(now) is None:
+        found = _on_whole_nodes(found, settings, situation, max(assured.assured, _at_once(launches / lead, settings)))
     record.said(
         now,
         Statement(
@@ -281,6 +293,26 @@ def _until_begin(record: DemandRecord, found: Forecast, now: int) -> Forecast:
         found = replace(found, placeholders=found.placeholders - found.kept, kept=0)
     held = int(record.held_open.held(now, since + 2))
     return replace(found, placeholders=held, is_held=True) if held > found.placeholders else found
+
+
+def _on_whole_nodes(found: Forecast, settings: DemandSettings, situation: GroupSituation, least: int) -> Forecast:
+    """A forecast with as few placeholders as need the same nodes: what fits the rest of a node finds it free.
+
+    Parameters
+    ----------
+    least
+        Placeholders that are wanted in any case.
+    """
+    if settings.fill_nodes or not situation.has_own_nodes or situation.pending_spawns or not situation.slots_per_node:
+        return found
+    fewest = fewest_for_nodes(found.placeholders, situation.present, situation.slots_per_node)
+    number = max(fewest, min(least, found.placeholders))
+    return replace(found, placeholders=number, spared=found.placeholders - number)
+
+
+def _at_once(rate: float, settings: DemandSettings) -> int:
+    """Placeholders for the launches of one minute: until it is over, what they take is replaced."""
+    return ceil(rate + _SURELY * spread(rate, settings.burstiness))
 
 
 def _filled(found: Forecast, settings: DemandSettings, situation: GroupSituation) -> Forecast:

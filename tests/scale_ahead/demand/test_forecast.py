@@ -255,6 +255,33 @@ def shared_nodes(present: int) -> GroupSituation:
     return GroupSituation(LEAD, present=present, floor=3, slots_per_node=10)
 
 
+def test_free_slots_of_nodes_that_are_needed_anyway_get_no_placeholder() -> None:
+    """As few placeholders as need the same nodes, but enough for the launches of a minute, and for users who are known."""
+    rate = [1 if minute % 4 == 0 else 0 for minute in range(400)]
+    host = Host()
+    shared = GroupSituation(LEAD, present=42, slots_per_node=10)
+    answer = host.minutes(400, lambda minute: rate[(minute - BEGIN) % 400], shared)
+    own = replace(shared, has_own_nodes=True)
+
+    def asked(**changes: Any) -> Forecast:
+        return forecast(host.record.later(), replace(own, **changes), host.now)
+
+    full = answer.placeholders
+    assert 4 < full <= 8
+    at_once, nodes = 2, -(-(42 + full) // 10)
+    assert asked().placeholders == max((nodes - 1) * 10 - 42 + 1, at_once) < full
+    assert asked().spared == full - asked().placeholders
+    assert "fewer, as the same nodes have free slots for them" in asked().reason
+    # One server more, or one less: the same nodes, or as many more as all of the placeholders would need.
+    found = {present: asked(present=present).placeholders for present in range(42, 52)}
+    assert all(-(-(present + each) // 10) == -(-(present + full) // 10) for present, each in found.items())
+    assert min(found.values()) == at_once
+    assert asked(has_own_nodes=False).placeholders == full
+    assert asked(pending_spawns=1).placeholders == full, "servers wait for nodes"
+    assert asked(floor=4).placeholders >= 4
+    assert asked(occurrences=(host.entry(2, 5),)).placeholders >= full, "until the entry begins it only rises"
+
+
 def test_a_node_is_kept_for_a_while_after_its_servers_have_ended() -> None:
     host = Host(node_hold=1.0)
     assert host.minutes(10, 0, shared_nodes(16)).placeholders == 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dra_spawner.scale_ahead.demand.estimators.floor import floor_estimate
 from dra_spawner.scale_ahead.demand.estimators.pending_spawns import pending_estimate
 from dra_spawner.scale_ahead.demand.estimators.quantile import hit_rate_of_costs
-from dra_spawner.scale_ahead.demand.estimators.whole_nodes import WholeNodes, whole_nodes
+from dra_spawner.scale_ahead.demand.estimators.whole_nodes import WholeNodes, fewest_for_nodes, whole_nodes
 from dra_spawner.scale_ahead.demand.hold import RunningMaximum
 from dra_spawner.scale_ahead.demand.lead_times import SeenLeadTimes, lead_time_quantile
 from tests.examples import example_count
@@ -71,6 +71,16 @@ def test_whole_nodes() -> None:
     """Nothing; they fit the node that is there; exactly; one opens a node."""
     rows = {(0, 0): WholeNodes(0, 0), (3, 5): WholeNodes(1, 2), (5, 5): WholeNodes(1, 0), (6, 5): WholeNodes(2, 9)}
     assert {each: whole_nodes(*each, 10) for each in rows} == rows
+
+
+def test_the_fewest_placeholders_that_need_the_same_nodes() -> None:
+    for present in range(25):
+        for number in range(25):
+            nodes = whole_nodes(number, present, 10).nodes
+            fewest = fewest_for_nodes(number, present, 10)
+            assert whole_nodes(fewest, present, 10).nodes == nodes
+            assert (number > 0) <= fewest <= number
+            assert fewest <= 1 or whole_nodes(fewest - 1, present, 10).nodes < nodes
 
 
 def test_a_node_has_slots() -> None:

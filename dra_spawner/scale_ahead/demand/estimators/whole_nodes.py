@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-__all__ = ["NewNodeSlots", "WholeNodes", "whole_nodes"]
+__all__ = ["NewNodeSlots", "WholeNodes", "fewest_for_nodes", "whole_nodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,16 @@ def whole_nodes(placeholders: int, present: int, slots_per_node: int) -> WholeNo
     wanted = present + placeholders
     nodes = -(-wanted // slots_per_node)
     return WholeNodes(nodes, nodes * slots_per_node - wanted)
+
+
+def fewest_for_nodes(placeholders: int, present: int, slots_per_node: int) -> int:
+    """The fewest placeholders that need as many nodes as a number of them; the rest of the last node is free anyway.
+
+    Parameters
+    ----------
+    present
+        Servers that run, on nodes of their own.
+    """
+    if not placeholders:
+        return 0
+    return placeholders - min((present + placeholders - 1) % slots_per_node, placeholders - 1)
