@@ -210,6 +210,8 @@ class TicketEvent(StrEnum):
 
     #: The leader sets a placeholder aside.
     HOLD = "hold"
+    #: The leader keeps the free devices of a node, as the first ticket needs several.
+    KEEP = "keep"
     #: A start of the user gets the placeholder, or another device of this choice.
     TAKE = "take"
     #: The time of the hold is over.
@@ -338,6 +340,7 @@ _LEFT: Final = {TicketEvent.LEAVE: _Ticket(_T.LEFT)}
 TICKET: Final[Mapping[TicketState, Mapping[TicketEvent, Transition[TicketState]]]] = {
     _T.WAITING: {
         TicketEvent.HOLD: _Ticket(_T.HELD, ActionKind.CHANGE_TICKET),
+        TicketEvent.KEEP: _Ticket(_T.WAITING, ActionKind.CHANGE_TICKET),
         TicketEvent.TAKE: _Ticket(_T.TAKEN, ActionKind.CHANGE_TICKET),
         TicketEvent.CHOICE_GONE: _Ticket(_T.UNKNOWN_CHOICE, ActionKind.CHANGE_TICKET),
         **_LEFT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from kubespawner import KubeSpawner
 from jupyterhub_fancy_profiles import setup_ui  # type: ignore[import-untyped]
+from kubespawner import KubeSpawner
 from tornado import web
 from traitlets import List, Unicode
 

@@ -48,12 +48,14 @@ def _queued(
         ticket.placeholder,
         ticket.placeholder_uid,
         ticket.until,
+        ticket.kept_node,
+        ticket.kept_until,
     )
 
 
 def changed_by(book: TicketBook, action: ChangeTicket, now: datetime) -> TicketBook:
     """The book after a decision; the same book if the ticket's state does not have the event any more."""
-    values = {}
+    values: dict[str, object] = {}
     if action.event is TicketEvent.HOLD:
         held = {each.placeholder_uid for each in book.tickets.values() if each.state is TicketState.HELD}
         if action.placeholder_uid in held:
@@ -63,6 +65,8 @@ def changed_by(book: TicketBook, action: ChangeTicket, now: datetime) -> TicketB
             "placeholder_uid": action.placeholder_uid,
             "until": action.until,
         }
+    if action.event is TicketEvent.KEEP:
+        values = {"kept_node": action.node, "kept_until": action.until}
     try:
         return book.after(action.ticket, action.event, now, **values)
     except (KeyError, IllegalEvent):

@@ -36,6 +36,8 @@ class Ticket:
         Begin of the state; the writer's time.
     placeholder, placeholder_uid, until
         What is held, and how long; empty and None otherwise.
+    kept_node, kept_until
+        Node whose free devices are kept for the ticket while it waits for several, and how long; empty and None before.
     """
 
     id: str
@@ -52,6 +54,8 @@ class Ticket:
     placeholder: str = ""
     placeholder_uid: str = ""
     until: datetime | None = None
+    kept_node: str = ""
+    kept_until: datetime | None = None
 
     @property
     def order(self) -> tuple[bool, int]:

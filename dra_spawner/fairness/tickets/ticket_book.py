@@ -259,8 +259,9 @@ class TicketBook:
         """
         ticket = self.tickets[ticket_id]
         state = following(TICKET, ticket.state, event)
-        kept = {"placeholder": "", "placeholder_uid": "", "until": None} | values
-        changed = replace(ticket, state=state, since=now, **kept)  # type: ignore[arg-type]  # names of fields
+        kept = {"placeholder": "", "placeholder_uid": "", "until": None, "kept_node": "", "kept_until": None} | values
+        since = now if state is not ticket.state else ticket.since
+        changed = replace(ticket, state=state, since=since, **kept)  # type: ignore[arg-type]  # names of fields
         return self._with({**self.tickets, ticket_id: changed})
 
     def with_waits(self, waits: Waits) -> TicketBook:

@@ -83,6 +83,8 @@ def _ticket_json(ticket: Ticket) -> dict[str, Any]:
         "placeholder": ticket.placeholder,
         "uid": ticket.placeholder_uid,
         "until": ticket.until.isoformat() if ticket.until is not None else "",
+        "kept_node": ticket.kept_node,
+        "kept_until": ticket.kept_until.isoformat() if ticket.kept_until is not None else "",
     }
     return found | {key: value for key, value in more.items() if value}
 
@@ -106,6 +108,8 @@ def _read_ticket(found: Mapping[str, Any]) -> Ticket:
         _text(found.get("placeholder", "")),
         _text(found.get("uid", "")),
         _moment(found["until"]) if found.get("until") else None,
+        _text(found.get("kept_node", "")),
+        _moment(found["kept_until"]) if found.get("kept_until") else None,
     )
 
 

@@ -71,6 +71,8 @@ class CreatePlaceholder:
         The pending user's pod that needs a node; None if it is for the target.
     avoid
         Nodes that it avoids if it fits elsewhere: other placeholders failed there, or it would be evicted.
+    never
+        Nodes whose free devices are kept for a ticket that needs several.
     unnamed
         Its claims that its container does not name.
     node, preferences
@@ -82,6 +84,7 @@ class CreatePlaceholder:
     reason: str
     for_pending_pod: ObjectKey | None = None
     avoid: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
     unnamed: tuple[str, ...] = ()
     node: str = ""
     preferences: Mapping[str, Preferences] = field(default_factory=dict, hash=False)
@@ -274,6 +277,8 @@ class ChangeTicket:
         Of its choice; empty if that is not known.
     placeholder, placeholder_uid, until
         What is held for it, and how long; only with `TicketEvent.HOLD`.
+    node
+        The node that is kept for it until then; only with `TicketEvent.KEEP`.
     """
 
     kind: ClassVar = ActionKind.CHANGE_TICKET
@@ -284,6 +289,7 @@ class ChangeTicket:
     placeholder: str = ""
     placeholder_uid: str = ""
     until: datetime | None = None
+    node: str = ""
 
     @property
     def subject(self) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.targets.shapes import Shape, canonical, is_extended_resource
 
-__all__ = ["QueuedTicket", "TicketQueue", "competing_devices"]
+__all__ = ["CLOCKS_APART", "QueuedTicket", "TicketQueue", "competing_devices"]
+
+#: The clocks of two leaders differ by less.
+CLOCKS_APART: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class QueuedTicket:
         Whether it is of this service's hub.
     placeholder, placeholder_uid, until
         What is held for it, and how long.
+    kept_node, kept_until
+        The node that is kept for it, and how long.
     """
 
     id: str
@@ -41,11 +46,18 @@ class QueuedTicket:
     placeholder: str = ""
     placeholder_uid: str = ""
     until: datetime | None = None
+    kept_node: str = ""
+    kept_until: datetime | None = None
 
     @property
     def waits(self) -> bool:
         """Whether it waits for a device."""
         return self.state is TicketState.WAITING
+
+    def is_other(self, than: QueuedTicket) -> bool:
+        """Whether it competes with a ticket of another choice or hub."""
+        kinds = (self.is_own, self.shape), (than.is_own, than.shape)
+        return kinds[0] != kinds[1] and not self.devices.isdisjoint(than.devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,21 @@ class TicketQueue:
     def has_own(self, shape: str, own: Collection[str]) -> bool:
         """Whether one of these tickets waits for a shape."""
         return any(each.waits and each.id in own and each.shape == shape for each in self.tickets)
+
+    def firsts(self) -> Iterator[tuple[QueuedTicket, bool]]:
+        """The waiting tickets before which no other one waits for the same devices.
+
+        Yields
+        ------
+        tuple of QueuedTicket and bool
+            With whether tickets of another choice, or of another hub, wait for these devices, too.
+        """
+        waiting = [each for each in self.tickets if each.waits and each.devices and (each.shape or not each.is_own)]
+        seen = set[str]()
+        for ticket in waiting:
+            if seen.isdisjoint(ticket.devices):
+                yield ticket, any(each.is_other(ticket) for each in waiting)
+            seen |= ticket.devices
 
     def before(self, shape: Shape, own: Collection[str] = ()) -> int:
         """Number of waiting tickets for which devices are held before a server may start; its user's own one counts.

@@ -39,6 +39,17 @@ class TicketTraits(HasTraits):  # type: ignore[misc]  # of traitlets, which the 
         a free device by chance, as without a queue.
         """,
     ).tag(config=True)
+    ticket_keep_seconds = Integer(
+        0,
+        min=0,
+        max=86_400,
+        help="""
+        Seconds for which the free devices of one node are kept for the first ticket, if it needs more of them than are
+        free. Others of the queue do not get them meanwhile, so these devices are idle although users wait. Afterwards
+        they go to others for the same time. With 0 nothing is kept: a ticket for several devices may be passed by
+        tickets for one without end.
+        """,
+    ).tag(config=True)
     tickets_namespace = Unicode(
         "",
         help=f"""
@@ -51,4 +62,5 @@ class TicketTraits(HasTraits):  # type: ignore[misc]  # of traitlets, which the 
         """These settings, for decisions; None without a queue."""
         if not self.tickets:
             return None
-        return TicketRules(timedelta(seconds=self.ticket_hold_seconds), self.tickets_go_first)
+        hold, keep = timedelta(seconds=self.ticket_hold_seconds), timedelta(seconds=self.ticket_keep_seconds)
+        return TicketRules(hold, self.tickets_go_first, keep)

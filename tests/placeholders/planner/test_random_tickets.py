@@ -13,10 +13,12 @@ from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.bench.queue_day import QueueDay
 from tests.examples import example_count
-from tests.placeholders.planner.objects import GPU, NAMESPACE, user_shape
+from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim, user_shape
 from tests.placeholders.planner.ticket_world import TicketWorld
 
 BIG = user_shape(GPU.claims, cpu="2")
+TWO = user_shape({"gpu": gpu_claim(count=2)})
+CHOICES = {"gpu": GPU, "big": BIG, "two": TWO}
 USERS = ("ada", "bob", "eve", "dan", "kim")
 _HOLD = timedelta(minutes=5)
 _STEP = 5.0
@@ -44,12 +46,12 @@ def check_now(world: TicketWorld) -> None:
 @settings(max_examples=example_count(60), suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.data())
 def test_random_arrivals(data: st.DataObject) -> None:
-    world = TicketWorld({"gpu": GPU, "big": BIG}, _HOLD)
+    world = TicketWorld(CHOICES, _HOLD, keep=timedelta(minutes=data.draw(st.sampled_from((0, 10)))))
     world.node("a", cpu="100", gpus=2)
     world.settle()
     running: list[str] = []
     for number in range(data.draw(st.integers(3, 18))):
-        user, choice = data.draw(st.sampled_from(USERS)), data.draw(st.sampled_from(("gpu", "big")))
+        user, choice = data.draw(st.sampled_from(USERS)), data.draw(st.sampled_from(tuple(CHOICES)))
         match data.draw(
             st.sampled_from(("join", "join", "start", "start", "stop", "leave", "wait", "jump", "restart"))
         ):

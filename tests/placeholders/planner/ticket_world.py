@@ -47,9 +47,10 @@ class TicketWorld(World):
         hold: timedelta = timedelta(minutes=5),
         *,
         go_first: bool = True,
+        keep: timedelta = timedelta(0),
         now: datetime = START,
     ) -> None:
-        super().__init__(policy_for(tickets=TicketRules(hold, go_first)), now)
+        super().__init__(policy_for(tickets=TicketRules(hold, go_first, keep)), now)
         self.choices = choices
         self.publish(choices)
         self.book = TicketBook()

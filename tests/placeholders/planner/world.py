@@ -224,7 +224,7 @@ class HubService:
         name, action = f"placeholder-{self.cluster.next_number()}", action or CreatePlaceholder(shape.id, "")
         for manifest in placeholder_claims(shape, name, self.settings, action.preferences):
             self.cluster.create(manifest)
-        pod = placeholder_pod(shape, name, self.settings, action.avoid, action.unnamed, action.node)
+        pod = placeholder_pod(shape, name, self.settings, action.avoid, action.unnamed, action.node, action.never)
         pod["spec"]["priority"] = -10
         self.cluster.create(pod)
 

@@ -172,7 +172,7 @@ class ActionExecutor:
     ) -> tuple[Expectation, ...]:
         namespace = self._settings.namespace
         manifests = placeholder_claims(shape, name, self._settings, action.preferences)
-        manifest = placeholder_pod(shape, name, self._settings, action.avoid, action.unnamed, action.node)
+        manifest = placeholder_pod(shape, name, self._settings, action.avoid, action.unnamed, action.node, action.never)
         manifest["metadata"]["annotations"][names.REASON] = action.reason
         made: list[JsonObject] = []
         there: list[JsonObject] = []

@@ -17,6 +17,7 @@ from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, 
 from dra_spawner.placeholders.planner.cluster.passing_devices import nodes_to_avoid
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first
 from dra_spawner.placeholders.planner.decisions.handover import is_under_way
+from dra_spawner.placeholders.planner.decisions.kept_nodes import nodes_kept_from
 from dra_spawner.placeholders.planner.decisions.limited_targets import LimitedTargets, limit_targets
 from dra_spawner.placeholders.planner.decisions.prepared_claims import unnamed_claims
 from dra_spawner.placeholders.planner.packing.packed_placeholders import pack_placeholders
@@ -101,8 +102,8 @@ def _not_competing(round_: Round, creations: Iterable[CreatePlaceholder]) -> Ite
 def _for_devices(round_: Round, actions: tuple[Action, ...]) -> tuple[Action, ...]:
     """The same, with what new placeholders with devices need.
 
-    They avoid nodes with broken or doubtful devices, or such that they would lose again, and their containers do not
-    name each claim.
+    They avoid nodes with broken or doubtful devices, or such that they would lose again, and never get devices that are
+    kept for a ticket. Their containers do not name each claim.
     """
     view, policy = round_.view, round_.policy
     created = {each.shape for each in actions if isinstance(each, CreatePlaceholder)}
@@ -115,11 +116,12 @@ def _for_devices(round_: Round, actions: tuple[Action, ...]) -> tuple[Action, ..
         shape.id: (
             tuple(sorted({*avoided, *islice(sorted(nodes_to_avoid(view, shape)), _MAX_AVOIDED)})),
             unnamed_claims(view, policy, shape),
+            tuple(sorted(nodes_kept_from(view, policy, shape))),
         )
         for shape in shapes
     }
     return tuple(
-        replace(each, avoid=of_shape[each.shape][0], unnamed=of_shape[each.shape][1])
+        replace(each, avoid=of_shape[each.shape][0], unnamed=of_shape[each.shape][1], never=of_shape[each.shape][2])
         if isinstance(each, CreatePlaceholder) and each.shape in of_shape
         else each
         for each in actions

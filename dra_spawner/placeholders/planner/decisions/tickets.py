@@ -5,27 +5,29 @@ free: the scheduler gives it the device at once. So that the order of tickets is
 the front have pending placeholders: those before which no ticket of another choice waits for the same devices.
 
 A ticket at the front may be of another hub, whose service is away, or of a choice that needs more devices than are
-free. So where devices for a later ticket have been free for half a minute, it need not wait any longer.
+free. So where devices for a later ticket have been free for half a minute, it need not wait any longer. Devices of a
+node that is kept for the first ticket do not count as free (`kept_nodes`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import TICKET, PlaceholderState, TicketEvent, after
-from dra_spawner.placeholders.planner.actions import ChangeTicket
+from dra_spawner.placeholders.planner.actions import ChangeTicket, DeletePlaceholder
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
+from dra_spawner.placeholders.planner.decisions.kept_nodes import misplaced_placeholders, new_keeps, nodes_kept_from
 from dra_spawner.placeholders.planner.decisions.prepared_claims import can_be_handed_over
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, Policy, ReplicaRange
-from dra_spawner.placeholders.planner.ticket_queue import QueuedTicket, competing_devices
+from dra_spawner.placeholders.planner.ticket_queue import CLOCKS_APART, QueuedTicket, competing_devices
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Undecided
 
@@ -35,14 +37,12 @@ __all__ = ["decide_tickets", "with_ticket_targets"]
 _MOST_AHEAD: Final = 20
 #: Time for which devices may be free although a ticket waits for them.
 _FREE_FOR: Final = timedelta(seconds=30)
-#: The clocks of two leaders differ by less.
-_CLOCKS_APART: Final = timedelta(minutes=5)
 #: Choices that are searched for in one round.
 _MOST_SEARCHED: Final = 5
 
 
-def decide_tickets(round_: Round) -> tuple[ChangeTicket, ...]:
-    """Hold warm placeholders for the first tickets, and end holds that are over.
+def decide_tickets(round_: Round) -> tuple[ChangeTicket | DeletePlaceholder, ...]:
+    """Hold warm placeholders for the first tickets, end holds that are over, and keep nodes for several devices.
 
     It is decided last: what ends in this round is not held.
     """
@@ -50,7 +50,10 @@ def decide_tickets(round_: Round) -> tuple[ChangeTicket, ...]:
         return ()
     round_.remember(ticket_devices_free=_free_for_blocked(round_))
     changes = tuple(_ended_holds(round_))
-    return (*changes, *_new_holds(round_))
+    holds = tuple(_new_holds(round_))
+    served = {each.ticket for each in holds}
+    keeps = (each for each in new_keeps(round_) if each.ticket not in served)
+    return (*changes, *holds, *keeps, *misplaced_placeholders(round_))
 
 
 def with_ticket_targets(view: View, policy: Policy, planner_state: PlannerState) -> Policy:
@@ -125,14 +128,19 @@ def _has_pending(view: View, shape: str) -> bool:
 
 
 def _is_free(round_: Round, shape: str) -> bool:
-    """Whether a server of a shape would fit on a present node."""
+    """Whether a server of a shape would fit on a present node that is not kept for others."""
     view = round_.view
     pod, templates = simulated_user(round_.policy.shapes[shape], "default")
+    kept = nodes_kept_from(view, round_.policy, round_.policy.shapes[shape])
+
+    def others(node_names: Iterable[str]) -> list[str]:
+        return [name for name in node_names if name not in kept]
+
     try:
         with view.snapshot.trial():
             for template in templates:
                 view.snapshot.put(template)
-            return bool(view.snapshot.first_fitting(pod, iter))
+            return bool(view.snapshot.first_fitting(pod, others))
     except (SearchStopped, Undecided):
         return False
 
@@ -154,7 +162,7 @@ def _ended_holds(round_: Round) -> Iterator[ChangeTicket]:
             yield _change(ticket, TicketEvent.CHOICE_BACK, "its choice is published again")
         elif TicketEvent.TIME_OVER not in TICKET[ticket.state]:
             continue
-        elif ticket.until is None or not timedelta(0) < ticket.until - view.now <= rules.hold + _CLOCKS_APART:
+        elif ticket.until is None or not timedelta(0) < ticket.until - view.now <= rules.hold + CLOCKS_APART:
             yield _change(ticket, TicketEvent.TIME_OVER, "its user did not start a server in time")
         elif placeholder is None and view.knows(Kind.POD):
             yield _change(ticket, TicketEvent.LOST, f"placeholder {ticket.placeholder} is gone")

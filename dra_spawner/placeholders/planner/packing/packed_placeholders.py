@@ -59,7 +59,7 @@ def _place(
         view.snapshot.put(claim)
 
     def in_order(node_names: Iterable[str]) -> list[str]:
-        return _without(action.avoid, policy, sorted(node_names, key=order, reverse=True))
+        return _without((*action.avoid, *action.never), policy, sorted(node_names, key=order, reverse=True))
 
     def order(node: str) -> tuple[object, ...]:
         is_ready = is_labelled(view.snapshot.nodes[node], names.IMAGES_READY)

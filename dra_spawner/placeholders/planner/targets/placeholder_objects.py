@@ -89,6 +89,7 @@ def placeholder_pod(
     avoid: Collection[str] = (),
     unnamed: Collection[str] = (),
     node: str = "",
+    never: Collection[str] = (),
 ) -> JsonObject:
     """The placeholder's pod.
 
@@ -98,7 +99,7 @@ def placeholder_pod(
 
     Parameters
     ----------
-    avoid, unnamed
+    avoid, unnamed, never
         See `CreatePlaceholder`. The kubelet prepares all claims that the pod names.
     node
         The node that it prefers to all others; empty for none.
@@ -115,7 +116,7 @@ def placeholder_pod(
         metadata["labels"][names.PLACEHOLDER_NAME] = name
     spec: JsonObject = {
         **{key: value for key, value in shape.node_fields.items() if key != "affinity"},
-        "affinity": _affinity(shape, avoid, node),
+        "affinity": _affinity(shape, avoid, node, never),
         "automountServiceAccountToken": False,
         "containers": [
             {
@@ -164,7 +165,7 @@ def _quantities(container: Mapping[str, Any]) -> dict[str, Quantity]:
     return {name: Quantity.parse(amount) for name, amount in container["requests"].items()}
 
 
-def _affinity(shape: Shape, avoid: Collection[str], node: str) -> JsonObject:
+def _affinity(shape: Shape, avoid: Collection[str], node: str, never: Collection[str]) -> JsonObject:
     nodes = dict(shape.node_fields.get("affinity", {}).get("nodeAffinity", {}))
     attracted = {"matchExpressions": [{"key": names.ATTRACT, "operator": "In", "values": [names.TRUE]}]}
     ready = {"matchExpressions": [{"key": names.IMAGES_READY, "operator": "Exists"}]}
@@ -178,10 +179,15 @@ def _affinity(shape: Shape, avoid: Collection[str], node: str) -> JsonObject:
         elsewhere = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in avoid]}
         nodes[_PREFERRED].append({"weight": 100, "preference": elsewhere})
     required = nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {"nodeSelectorTerms": [{}]}
+    others = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in never]
     not_draining = {"key": names.DRAINING, "operator": "DoesNotExist"}
     nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {
         "nodeSelectorTerms": [
-            {**term, "matchExpressions": [*term.get("matchExpressions", ()), not_draining]}
+            {
+                **term,
+                "matchExpressions": [*term.get("matchExpressions", ()), not_draining],
+                **({"matchFields": [*term.get("matchFields", ()), *others]} if others else {}),
+            }
             for term in required["nodeSelectorTerms"]
         ]
     }

@@ -211,10 +211,13 @@ class TicketRules:
         Time for which a placeholder is held for a ticket.
     go_first
         Whether servers that start without a ticket get no device that a waiting ticket competes for.
+    keep
+        Time for which the free devices of one node are kept for the first ticket if it needs several; zero for never.
     """
 
     hold: timedelta = timedelta(minutes=5)
     go_first: bool = True
+    keep: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
