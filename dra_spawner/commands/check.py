@@ -16,7 +16,8 @@ __all__ = ["add_commands"]
 _PROFILES_HELP = (
     "profiles:\n"
     "  A hub's jupyterhub_config.py, which is run; values of the zero-to-jupyterhub chart, also below the names of\n"
-    "  charts around it (several files are merged, as by helm -f; hub.extraConfig is run); or YAML or JSON with a\n"
+    "  charts around it (several files are merged, as by helm -f; hub.extraConfig is run), with those of the chart\n"
+    "  dra-spawner if you like, whose settings are judged, too; or YAML or JSON with a\n"
     "  profile_list or device_claims, - for standard input. Without any: jupyterhub_config.py in this directory.\n"
     "\n"
     "code:\n"

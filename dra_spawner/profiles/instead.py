@@ -15,7 +15,15 @@ from dra_spawner.profiles.choices import default_choice, profile_slug, profiles_
 from dra_spawner.profiles.syntax.layers import override_of
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = ["INSTEAD", "MOST_INSTEAD", "TAKE_INSTEAD", "choice_words", "instead_problems", "instead_schema"]
+__all__ = [
+    "INSTEAD",
+    "MOST_INSTEAD",
+    "TAKE_INSTEAD",
+    "choice_words",
+    "instead_problems",
+    "instead_schema",
+    "named_choices_problems",
+]
 
 INSTEAD: Final = "instead"
 TAKE_INSTEAD: Final = "take_instead"
@@ -65,6 +73,12 @@ def instead_problems(profile_list: object, path: str = "profile_list") -> list[P
         for own, own_path, value in _values(profile, where)
         for problem in _problems_of(own, own_path, value, known)
     ]
+
+
+def named_choices_problems(profile_list: object, value: object, path: str) -> list[Problem]:
+    """Names of a value of ``instead`` that are none of the list's choices; the value is that of all profiles."""
+    profiles = [each for _, each in profiles_of(profile_list) if isinstance(each, Mapping)]
+    return list(_problems_of(("", {}), path, value, {profile_slug(each): dict(_options(each)) for each in profiles}))
 
 
 def _options(profile: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any] | None]]:

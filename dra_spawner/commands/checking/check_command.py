@@ -14,6 +14,8 @@ from dra_spawner.commands.checking.chart_findings import chart_findings
 from dra_spawner.commands.checking.check_outcome import NODES_MAY_BE_ADDED, CheckOutcome
 from dra_spawner.commands.checking.check_table import check_table
 from dra_spawner.commands.checking.cluster_files import read_objects
+from dra_spawner.commands.checking.hub_setting_findings import hub_setting_findings
+from dra_spawner.commands.checking.service_setting_findings import service_setting_findings
 from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.limits import PROFILE_FILES
 from dra_spawner.commands.cluster_files.reading import Progress, read_files
@@ -142,12 +144,19 @@ def _check_hub(found: ProfilesFound, facts: ClusterFacts, ignored: Collection[st
     listed = tuple(list_choices(profiles, found.settings, path=found.list_path, settings_path=found.settings_path))
     configured = found.settings.get("ignored_profile_rules")
     ignored = {*ignored, *(configured if isinstance(configured, list) else ())}
-    return check_choices(listed, inventory, _general(found, listed), ignored), inventory
+    if found.is_service_alone:
+        listed = ()
+    drivers = inventory.drivers if facts.slices is not None else None
+    return check_choices(listed, inventory, _general(found, listed, drivers), ignored), inventory
 
 
-def _general(found: ProfilesFound, listed: Sequence[ListedChoice]) -> Iterator[Finding]:
+def _general(
+    found: ProfilesFound, listed: Sequence[ListedChoice], drivers: Collection[str] | None
+) -> Iterator[Finding]:
     yield from found.findings
     yield from chart_findings(found, listed)
+    yield from hub_setting_findings(found, listed)
+    yield from service_setting_findings(found, listed, drivers)
     if found.is_filtered:
         message = "is a function, which only a hub can call for a user: it is checked at each spawn, not here"
         if not callable(found.profile_list):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
+from dra_spawner.commands.hub_files.values_tree import at
 from dra_spawner.profiles.choices import TRAIT, ListedChoice
 from dra_spawner.profiles.facts import has_cloud_nodes
 from dra_spawner.profiles.findings import Finding, Level
@@ -57,7 +58,11 @@ class CheckOutcome:
         """A phrase for each part that was not checked."""
         for hub in self.hubs:
             yield from hub.unread
-            if _is_empty(hub):
+            if hub.service is not None and at(hub.service.given, "service", "extraConfig"):
+                yield f"{hub.service.prefix}service.extraConfig is not run, so its settings are not checked"
+            if hub.is_service_alone:
+                yield "no values of a hub were given: names of profiles, scopes and its settings were not checked"
+            elif _is_empty(hub):
                 yield f"there are no profiles and no {TRAIT}: nothing was checked"
         if self.unread:
             yield f"the check is not complete: {', '.join(self.unread)} could not be run"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.commands.hub_files.hub_code import SpawnerClass
+from dra_spawner.commands.hub_files.service_chart import ServiceValues
 from dra_spawner.profiles.findings import Finding
 
 __all__ = ["ChartValues", "ProfilesFound"]
@@ -55,6 +56,10 @@ class ProfilesFound:
         The hub's spawner class; None if this is no configuration of a hub.
     chart
         Values of the hub's chart, if there are any.
+    service
+        Values of the service beside the hub, or alone; None if there are none.
+    is_service_alone
+        Whether the files have a service, and no profiles.
     """
 
     source: str
@@ -67,3 +72,5 @@ class ProfilesFound:
     is_filtered: bool = False
     spawner: SpawnerClass | None = None
     chart: ChartValues | None = None
+    service: ServiceValues | None = None
+    is_service_alone: bool = False

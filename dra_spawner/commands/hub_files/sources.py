@@ -16,6 +16,7 @@ from dra_spawner.commands.hub_files.helm_values import profiles_of_values
 from dra_spawner.commands.hub_files.hub_config import profiles_of_hub_config
 from dra_spawner.commands.hub_files.profile_limits import MAX_VALUES, check_size
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
+from dra_spawner.commands.hub_files.service_chart import ServiceValues, service_of_hub, services_in
 from dra_spawner.commands.hub_files.values_tree import (
     LIST_NAMES,
     hubs_in,
@@ -94,17 +95,31 @@ def _read(
             problem = f"this is a {kind}; allowed: a hub's configuration, Helm values, or profiles"
             raise InputError(document.file, 0, "", problem)
     progress.begin(_LOADING)
-    hubs = hubs_in(_merged(documents))
+    merged = _merged(documents)
+    hubs, services = hubs_in(merged), tuple(services_in(merged))
     if len(hubs) > _MAX_HUBS:
         raise InputError(files[0], 0, hubs[0][0], f"{len(hubs):,} hubs are in these values; the maximum is {_MAX_HUBS}")
     if hubs:
         for prefix, values in hubs:
             found = profiles_of_values(prefix, values, shown_names(files), runs_code=runs_code)
-            yield replace(found, findings=(*found.findings, *_unread_documents(documents)))
+            findings = (*found.findings, *_unread_documents(documents))
+            yield replace(found, findings=findings, service=service_of_hub(prefix, services))
+        yield from _alone(services, [service_of_hub(prefix, services) for prefix, _ in hubs], shown_names(files))
+    elif services and not any(True for _ in lists_in(merged)):
+        yield from _alone(services, (), shown_names(files))
     elif len(documents) > 1:
         raise InputError(documents[1].file, 0, "", "only Helm values can be several documents (hub: and singleuser:)")
     else:
         yield from _plain(documents[0].value, documents[0].file)
+
+
+def _alone(
+    services: Sequence[ServiceValues], of_hubs: Sequence[ServiceValues | None], source: str
+) -> Iterator[ProfilesFound]:
+    """Services without a hub in these files, or with one that is not known."""
+    for each in services:
+        if each not in of_hubs:
+            yield ProfilesFound(source, None, {}, service=each, is_service_alone=True)
 
 
 def _merged(documents: Sequence[Document]) -> dict[str, Any]:

@@ -32,5 +32,17 @@ CHART_PLACEHOLDERS: Final = LintRule(
 PULLER: Final = LintRule(
     "puller-skips-nodes", (_W,), False, "The chart's image puller does not tolerate taints that a profile tolerates"
 )
+HUB_SETTINGS: Final = LintRule(
+    "hub-settings",
+    (_E, _W),
+    False,
+    "Settings of DRASpawner that it refuses, that contradict one another, or that have no effect",
+)
+SERVICE_SETTINGS: Final = LintRule(
+    "service-settings",
+    (_E, _W),
+    False,
+    "Settings of dra-spawner service that it refuses, that lack what they need, or that the hub's contradict",
+)
 
 HUB_RULES: Final = rules_of(globals())
