@@ -123,6 +123,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="NUMBER",
         help="the profile's max in the service's placeholders setting (no limit)",
     )
+    command.add_argument("--pack-devices", action="store_true", help="the service has pack_devices on (off)")
     command.add_argument("--history", default="", metavar="URL", help="the service's history, for recorded lead times")
     command.add_argument("--time-zone", default="", help="time zone of the line (default: that of --nodes, else UTC)")
     command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
@@ -168,6 +169,7 @@ def _rehearse(options: argparse.Namespace) -> int:
         mode=options.mode,
         has_autoscaler=options.autoscaler,
         max_placeholders=options.max_placeholders,
+        packs_devices=options.pack_devices,
         history=options.history,
         zone=options.time_zone,
         as_json=options.format == "json",

@@ -2,11 +2,12 @@
 
 Ten groups share the devices of one kind. Their users come at random times, more by day than by night, and some groups
 want five times what their budget allows. Sessions are log-normal, shares of a device are drawn, too. Everything follows
-from the seed. The queue has the order of tickets: first come, users of groups over budget last. What is over a budget
-says the product's own check, from the sessions so far, each 15 minutes; it is judged as the service would.
+from the seed. The queue has the order of tickets: first come, users of groups over budget last; a device that the first
+one cannot use goes to a later one after half a minute. ``--passing 0`` lets nobody pass. What is over a budget says the
+product's own check, from the sessions so far, each 15 minutes; it is judged as the service would.
 
 Printed are Jain's index of each group's share-hours, divided by its budget, while somebody waits, and the utilization.
-The same days without budgets run beside.
+What is unused is told apart: while somebody waits, and while nobody does. The same days without budgets run beside.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ WINDOW = timedelta(days=7)
 #: Seconds between two looks at who is over a budget.
 LOOK = 900.0
 SHARES = (0.25, 0.5, 1.0)
+#: Seconds for which devices may be free although a ticket waits for them, as in `decisions.tickets`.
+FREE_FOR = 30.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Outcome:
     while_waiting: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Share-hours by group, of times in which somebody waited."""
     used: float = 0.0
+    unused_while_waiting: float = 0.0
     waited_hours: float = 0.0
 
 
@@ -85,22 +89,36 @@ def run(
     *,
     enforced: bool,
     look_seconds: float = LOOK,
+    patience_hours: float = 2.0,
+    passing: bool = True,
 ) -> Outcome:
-    """Let the days pass. A user gives up after two hours."""
+    """Let the days pass.
+
+    Parameters
+    ----------
+    patience_hours
+        Time after which a user gives up.
+    passing
+        Whether a device that the first one cannot use goes to a later one.
+    """
     policy = BudgetPolicy(tuple(Budget(hours, WINDOW, (group,), per=Per.GROUP) for group, hours in limits.items()))
     found, free, now, looked_at, come = Outcome(), float(devices), 0.0, -DAY, 0
     over: set[str] = set()
     queue: list[Wish] = []
     running: list[tuple[float, int, Wish]] = []
     held: list[HeldTime] = []
+    free_since: dict[float, float] = {}
     while True:
         moment = min(wanted[come].asked if come < len(wanted) else math.inf, running[0][0] if running else math.inf)
+        if queue and passing:
+            moment = min([moment, *(each + FREE_FOR for each in free_since.values() if each + FREE_FOR > now)])
         if moment >= days * DAY:
             return found
         if queue:
             for _, _, each in running:
                 found.while_waiting[each.group] += (moment - now) / HOUR * each.share
             found.waited_hours += (moment - now) / HOUR
+            found.unused_while_waiting += free * (moment - now) / HOUR
         found.used += (devices - free) * (moment - now) / HOUR
         now = moment
         while running and running[0][0] <= now:
@@ -108,12 +126,18 @@ def run(
         while come < len(wanted) and wanted[come].asked <= now:
             queue.append(wanted[come])
             come += 1
-        queue = [each for each in queue if now - each.asked < 2 * HOUR]
+        queue = [each for each in queue if now - each.asked < patience_hours * HOUR]
         if enforced and now - looked_at >= look_seconds:
             looked_at, over = now, _over(held, policy, limits, now)
+        free_since = {share: free_since.get(share, now) for share in SHARES if share <= free + 1e-9}
+        is_passed = False
         for each in sorted(queue, key=lambda each: (each.group in over, each.asked)):
-            if each.share > free + 1e-9:
-                break  # as with tickets: who is first is not passed by
+            since = free_since.get(each.share, math.inf)
+            if each.share > free + 1e-9 or (is_passed and not (passing and now - since >= FREE_FOR)):
+                is_passed = True
+                if not (passing and free_since):
+                    break
+                continue
             queue.remove(each)
             free -= each.share
             end = now + each.seconds
@@ -141,7 +165,7 @@ def jain(values: Sequence[float]) -> float:
 
 
 def main() -> None:
-    parser = options_parser(__doc__, groups=10, devices=20, days=30, seed=1, percent=100)
+    parser = options_parser(__doc__, groups=10, devices=20, days=30, seed=1, percent=100, patience=2, passing=1)
     asked = parser.parse_args()
     limits = budgets(asked.groups, asked.devices)
     wanted = wishes(limits, asked.days, Random(asked.seed), asked.percent / 100)
@@ -150,11 +174,18 @@ def main() -> None:
     )
     every = asked.devices * asked.days * 24
     for name, enforced in (("without budgets", False), ("with budgets", True)):
-        found = run(wanted, limits, asked.devices, asked.days, enforced=enforced)
+        found = run(
+            *(wanted, limits, asked.devices, asked.days),
+            enforced=enforced,
+            patience_hours=asked.patience,
+            passing=bool(asked.passing),
+        )
         index = jain([found.while_waiting[group] / hours for group, hours in limits.items()])
         print(
             f"{name}: Jain's index {index:.3f} while somebody waits ({found.waited_hours / asked.days / 24:.0%} of the "
-            f"time), utilization {found.used / every:.2%}"
+            f"time), utilization {found.used / every:.2%}, unused while somebody waits "
+            f"{found.unused_while_waiting / every:.2%}, while nobody does "
+            f"{1 - (found.used + found.unused_while_waiting) / every:.2%}"
         )
 
 

@@ -74,6 +74,8 @@ class RehearseOptions:
     has_autoscaler: bool = False
     """Whether an autoscaler is known."""
     max_placeholders: int | None = None
+    packs_devices: bool = False
+    """Whether the service packs devices."""
     history: str = ""
     """URL of the service's database with lead times; empty for none."""
     zone: str = ""
@@ -169,6 +171,7 @@ def _rehearse(
         kinds_are_all=description is not None or options.no_new_nodes,
         not_prepared=_not_prepared(options.mode),
         has_autoscaler=options.has_autoscaler or None,
+        packs_devices=options.packs_devices,
     )
     progress.begin(f"placing {expected.users:,} servers")
     supplies: tuple[NodeSupply, ...] = ()

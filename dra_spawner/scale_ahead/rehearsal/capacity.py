@@ -21,6 +21,7 @@ from dra_spawner.placeholders.planner.targets.node_conditions import without_dra
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import NodeLook, looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
+from dra_spawner.scale_ahead.rehearsal.packed_starts import PackedStarts
 from dra_spawner.scale_ahead.rehearsal.placing_trial import ATTEMPT_STEPS, PlacingTrial
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers
 from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
@@ -178,6 +179,7 @@ def measure_capacity(
     are_pending_included: bool = False,
     beside: Sequence[ServersBeside] = (),
     used_from: Mapping[str, Sequence[datetime]] = _NOTHING,
+    packs_devices: bool = False,
 ) -> Capacity:
     """Place servers of a shape until all have a node, or no node is left.
 
@@ -193,6 +195,8 @@ def measure_capacity(
     used_from
         Times from which nodes are in use, by shape (`RehearsalSituation.used_from`); before, an autoscaler removes
         them.
+    packs_devices
+        Whether the service packs devices.
 
     Raises
     ------
@@ -203,7 +207,7 @@ def measure_capacity(
     snapshot.limit_searches(CommonBudget(lambda: budget))
     try:
         with snapshot.trial():
-            trial = PlacingTrial(view, namespace, budget)
+            trial = PlacingTrial(view, namespace, budget, packs_devices=packs_devices)
             trial.place_pending(shape.id if are_pending_included else "")
             trial.let_leave(
                 supplies, used_from, {each.id: each for each in (shape, *(other.shape for other in beside))}
@@ -267,15 +271,16 @@ class _Placing:
         self._shape = shape.id
         self._prefix = f"{_NEW}-{position}"
         # Templates of several shapes need names of their own.
-        pod, templates = simulated_user(shape, trial.namespace, f"simulated-user-{self._prefix}")
+        name = f"simulated-user-{self._prefix}"
+        pod, _ = simulated_user(shape, trial.namespace, name)
         # A node without the images now may have them in time. Drained nodes are left out by `is_usable`; copies of
         # them are not drained.
         self._pod = without_drains(without_label(pod, names.IMAGES_READY))
         self._number = 0
         self._leaves = leaves and bool(trial.used_from)
         self._images = frozenset(map(image_name, shape.images))
-        for template in templates:
-            self._snapshot.put(template)
+        self._starts = PackedStarts(trial.view, shape, trial.namespace, name, packs_devices=trial.packs_devices)
+        self._starts.reset()
 
     def on_present_nodes(self, wanted: int) -> tuple[int, int]:
         """Place servers; returns the numbers on nodes with the images and on other nodes."""
@@ -287,15 +292,28 @@ class _Placing:
 
     def on_nodes(self, nodes: Iterable[str], wanted: int) -> int:
         """Place servers on nodes, one after the other; returns their number."""
-        count = 0
-        for name in nodes:
+        count, left = 0, list(nodes)
+        if self._trial.packs_devices and self._starts.are_packed:
+            while left and count < wanted:
+                name = self._starts.in_order(left)[0]
+                found = 0 if self._is_gone(name) else self._fill(name, 1)
+                self.count(found)
+                count += found
+                if not found:
+                    left.remove(name)
+            return count
+        for name in left:
             if count == wanted:
                 break
-            if not (self._leaves and self._trial.leaves(name, self._shape)):
+            if not self._is_gone(name):
                 found = self._fill(name, wanted - count)
                 self.count(found)
                 count += found
         return count
+
+    def _is_gone(self, node: str) -> bool:
+        """Whether the autoscaler removes a node before the next server comes."""
+        return self._leaves and self._trial.leaves(node, self._shape)
 
     def count(self, servers: int) -> None:
         """Count servers that have their place."""
@@ -404,7 +422,12 @@ class _Placing:
         """Place servers on a node until it is full; returns their number."""
         for count in range(most):
             self._budget.spend(ATTEMPT_STEPS)
-            if not self._snapshot.schedule(self._next_pod(), node).fits:
+            if self._trial.packs_devices:
+                self._starts.prepare(node)
+            is_placed = self._snapshot.schedule(self._next_pod(), node).fits
+            if self._trial.packs_devices:
+                self._starts.reset()
+            if not is_placed:
                 return count
         return most
 

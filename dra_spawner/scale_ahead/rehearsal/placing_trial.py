@@ -50,13 +50,16 @@ class PlacingTrial:
         Times from which the place of each server of a shape is used, in the order in which they are placed.
     leaving
         Present nodes that are not needed for so long that the autoscaler removes them.
+    packs_devices
+        Whether the service chooses devices so that large ones stay free.
     """
 
-    def __init__(self, view: View, namespace: str, budget: SearchBudget) -> None:
+    def __init__(self, view: View, namespace: str, budget: SearchBudget, *, packs_devices: bool = False) -> None:
         self.view = view
         self.snapshot = view.snapshot
         self.namespace = namespace
         self.budget = budget
+        self.packs_devices = packs_devices
         self.present = sorted(view.snapshot.nodes)
         self.added: dict[str, int] = {}
         self.taken: Counter[str] = Counter()

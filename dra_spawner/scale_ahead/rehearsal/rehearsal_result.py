@@ -114,6 +114,9 @@ class RehearsalSettings:
     kinds_are_all: bool = True
     """Whether nodes of other kinds cannot come; if they can, no answer says that no node can run a server."""
 
+    packs_devices: bool = False
+    """Whether the service packs devices (its setting `pack_devices`)."""
+
     @property
     def placeholders_left(self) -> int | None:
         """Placeholders that may be created for these users; None for no limit."""

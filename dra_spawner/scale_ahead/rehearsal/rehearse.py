@@ -143,6 +143,7 @@ def rehearse_alone(
             are_pending_included=expected.counts == IN_TOTAL,
             beside=beside,
             used_from=situation.used_from(),
+            packs_devices=settings.packs_devices,
         )
     except SearchStopped as stopped:
         problem = RehearsalProblem(

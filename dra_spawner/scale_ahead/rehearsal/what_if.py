@@ -21,6 +21,7 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.rehearsal.capacity import measure_capacity
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
+from dra_spawner.scale_ahead.rehearsal.packed_starts import PackedStarts
 from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -154,6 +155,8 @@ def simulate(
     question: WhatIf,
     budget: SearchBudget,
     supplies: Sequence[NodeSupply] = (),
+    *,
+    packs_devices: bool = False,
 ) -> Simulation:
     """Answer a question; quotas and limits of placeholders do not count.
 
@@ -167,6 +170,8 @@ def simulate(
         By id; servers on lost nodes of other shapes count as lost for good.
     supplies
         Kinds of nodes that may be added.
+    packs_devices
+        Whether the service packs devices.
 
     Raises
     ------
@@ -188,11 +193,15 @@ def simulate(
     for name in question.lost:
         _lose_node(snapshot, name)
     known = {each: count for each, count in sorted(lost.items()) if each in shapes}
-    moved = {each: _place(snapshot, shapes[each], namespace, count, budget) for each, count in known.items()}
     index = ClusterIndex()
 
     def present() -> View:
         return View(snapshot, now, namespaces=namespaces, index=index)
+
+    moved = {
+        each: _place(present(), shapes[each], namespace, count, budget, packs_devices=packs_devices)
+        for each, count in known.items()
+    }
 
     preempting = {
         each: _place_after_preemption(present, shapes[each], namespace, range(moved[each], count), budget)
@@ -205,7 +214,8 @@ def simulate(
         if (left := count - moved.get(each, 0) - preempting.get(each, 0))
     )
     on_placeholders = min(len(view.usable(question.shape.id)), question.users)
-    capacity = measure_capacity(view, question.shape, namespace, question.users - on_placeholders, (), budget)
+    further = question.users - on_placeholders
+    capacity = measure_capacity(view, question.shape, namespace, further, (), budget, packs_devices=packs_devices)
     return Simulation(
         question,
         on_placeholders,
@@ -270,14 +280,19 @@ def _lose_node(snapshot: Snapshot, name: str) -> None:
     snapshot.remove(Kind.NODE, ObjectKey("", name))
 
 
-def _place(snapshot: Snapshot, shape: Shape, namespace: str, count: int, budget: SearchBudget) -> int:
+def _place(view: View, shape: Shape, namespace: str, count: int, budget: SearchBudget, *, packs_devices: bool) -> int:
     """Place servers of a shape for good; returns how many fit."""
-    failed = FailedFits()
+    snapshot, failed = view.snapshot, FailedFits()
     placed = 0
     pod = _lost_server(snapshot, shape, namespace)
+    starts = PackedStarts(view, shape, namespace, pod.name, packs_devices=packs_devices)
+    are_packed = packs_devices and starts.are_packed
     for number in range(count):
         budget.spend(_ATTEMPT_STEPS)
         with suppress(Undecided):
+            if are_packed:
+                placed += bool(starts.place(_numbered(pod, number)))
+                continue
             placed += bool(snapshot.place_quickly(_numbered(pod, number), failed))
     return placed
 

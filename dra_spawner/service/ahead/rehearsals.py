@@ -391,6 +391,7 @@ class Rehearsals:
                     not_prepared=each.not_prepared,
                     is_announced=each.entry is not None,
                     has_autoscaler=self._controller.node_ceilings.has_autoscaler,
+                    packs_devices=settings.policy.packs_devices,
                 ),
                 each.usual,
             )
@@ -417,6 +418,7 @@ class Rehearsals:
             question,
             SearchBudget(None, lambda: time.monotonic() > end),
             supplies,
+            packs_devices=settings.policy.packs_devices,
         )
 
     def _supplies(

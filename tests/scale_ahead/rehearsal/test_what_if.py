@@ -12,7 +12,8 @@ from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply, supplies_of_known_kinds
 from dra_spawner.scale_ahead.rehearsal.nodes.seen_nodes import SeenNodes
 from dra_spawner.scale_ahead.rehearsal.what_if import ImpossibleChange, Simulation, WhatIf, simulate
-from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, SHARE, gpu_claim
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, SHARE, gpu_claim, preferring, share_claim
+from tests.placeholders.planner.packed_world import devices, start, world_with_identifiers
 from tests.placeholders.planner.world import World
 from tests.scale_ahead.rehearsal.questions import hub
 
@@ -94,3 +95,27 @@ def test_a_node_of_a_kind_is_like_the_fullest_of_its_nodes() -> None:
         world.node("d", gpus=2, memory="40Gi", cpu="4")
         found = asked(world, supplies_of_known_kinds(world.view(), names.INSTANCE_TYPE, timedelta()), "g2")
         assert found.sentence.endswith("Nodes of g2 differ; the added ones are like b.")
+
+
+def test_a_cluster_that_packs_is_simulated_so() -> None:
+    """A share that moves goes to the GPU in use, so that a whole one is left for the next user."""
+    found = {}
+    for packs in (False, True):
+        world = world_with_identifiers(packs_devices=True)
+        start(world, "whole", gpu_claim())
+        start(world, "first", share_claim("10Gi"))
+        world.leave("whole")
+        world.settle()
+        ((node, device),) = devices(world)
+        assert device == "gpu-1", "kube-scheduler would try gpu-0 first"
+        (other,) = {"a", "b"} - {node}
+        world.user("second", {"gpu": share_claim("10Gi")}, affinity=preferring(other))
+        world.settle()
+        question = WhatIf("gpu", GPU, 2, lost=frozenset(other))
+        shapes, view = {each.id: each for each in (GPU, SHARE)}, world.view()
+        with world.snapshot.trial():
+            budget, arguments = SearchBudget(100_000), (Namespaces(), NAMESPACE, shapes, question)
+            simulated = simulate(world.snapshot, view.now, *arguments, budget, packs_devices=packs)
+        assert (simulated.lost_servers, simulated.moved_servers) == (1, 1)
+        found[packs] = simulated.starting
+    assert found == {False: 0, True: 1}

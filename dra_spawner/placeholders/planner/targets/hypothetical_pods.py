@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from dra_spawner.dra.model.claims import DeviceClass, ResourceClaim
-from dra_spawner.dra.preferences import Preferences
+from dra_spawner.dra.preferences import Preferences, with_preferences
 from dra_spawner.placeholders.planner.targets.node_conditions import refusing_drained_nodes, requiring_readiness
 from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
@@ -50,13 +50,18 @@ def simulated_placeholder(
     return Pod.from_json(_with_uid(placeholder_pod(shape, name, settings))), claims
 
 
-def simulated_user(shape: Shape, namespace: str, name: str = "simulated-user") -> tuple[Pod, tuple[ClaimTemplate, ...]]:
+def simulated_user(
+    shape: Shape,
+    namespace: str,
+    name: str = "simulated-user",
+    preferences: Mapping[str, Preferences] = MappingProxyType({}),
+) -> tuple[Pod, tuple[ClaimTemplate, ...]]:
     """A user's pod of a shape, which requires a node that is ready and not drained, and its claim templates."""
     templates = tuple(
         ClaimTemplate.from_json(
             {
                 "metadata": {"name": f"{name}-{entry}", "namespace": namespace},
-                "spec": {"spec": spec},
+                "spec": {"spec": with_preferences(spec, preferences[entry]) if entry in preferences else spec},
             }
         )
         for entry, spec in shape.claims.items()
