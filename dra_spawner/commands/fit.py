@@ -69,6 +69,11 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_true",
         help="decide as the API promises, without the peculiarities of kube-scheduler",
     )
+    command.add_argument(
+        "--pack-devices",
+        action="store_true",
+        help="give each node's devices as to a server of a hub whose service has pack_devices on",
+    )
     _add_kubernetes_version(command)
     add_feature_gate(command)
     command.set_defaults(run=_fit)
@@ -159,6 +164,7 @@ def _fit(options: argparse.Namespace) -> int:
         without_quirks=options.without_quirks,
         release=options.kubernetes_version,
         gates=dict(options.feature_gate),
+        packs_devices=options.pack_devices,
         timeout=options.timeout,
     )
     return run_fit(fit_options, sys.stdin.buffer, sys.stdout, sys.stderr)

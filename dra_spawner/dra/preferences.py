@@ -21,6 +21,7 @@ __all__ = [
     "DeviceMark",
     "Preferences",
     "devices_selector",
+    "group_name",
     "may_have_preferences",
     "preferences_json",
     "read_preferences",
@@ -101,6 +102,11 @@ def is_attribute(name: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_NUMBER
 
 
+def group_name(number: int) -> str:
+    """Name of the alternative for a group; the first one has the number 1."""
+    return "preferred" if number == 1 else f"preferred-{number}"
+
+
 def devices_selector(group: Group) -> str:
     """CEL that selects the devices of a group."""
     return " || ".join(f"({each.selector})" if len(group) > 1 else each.selector for each in group)
@@ -154,8 +160,7 @@ def _with_alternatives(request: Json, groups: Sequence[Group]) -> Json:
     for number, group in enumerate(groups, 1):
         # First of the request's selectors: the others are asked about no further device than the named ones.
         selectors = [{"cel": {"expression": devices_selector(group)}}, *(exactly.get("selectors") or ())]
-        name = "preferred" if number == 1 else f"preferred-{number}"
-        named.append({"name": name, **exactly, "selectors": selectors})
+        named.append({"name": group_name(number), **exactly, "selectors": selectors})
     return {"name": request["name"], "firstAvailable": [*named, {"name": ANY, **exactly}]}
 
 

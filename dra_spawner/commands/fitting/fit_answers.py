@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from dra_spawner.commands.cluster_files.questions import ClusterObjects, FitInput, FitQuestion
@@ -18,6 +19,8 @@ from dra_spawner.dra.model.same_hardware import pairs_by_node
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.devices.device_state import DeviceState, Verdict, Verdicts
 from dra_spawner.simulator.devices.search_limits import CommonBudget
+from dra_spawner.simulator.packing.packed_claims import packed_claims
+from dra_spawner.simulator.packing.packing import Packing
 from dra_spawner.simulator.usage.device_doubts import missing_devices
 
 __all__ = ["NOTHING_ASKED", "Answer", "NodeGroup", "answer_all"]
@@ -70,6 +73,8 @@ class Answer:
     verdicts: Verdicts | None
     warnings: tuple[str, ...] = ()
     refused_object: str = ""
+    packed: Callable[[str], Verdict] | None = None
+    """By node where the claims fit: the verdict where the service packs devices; None if nothing is packed."""
 
     @property
     def fits_somewhere(self) -> bool | None:
@@ -112,7 +117,10 @@ class Answer:
         problem = self.problem or self.problems.get(node, "")
         if problem or self.verdicts is None:
             return NodeVerdict(node, VerdictKind.ERROR, message=problem)
-        return _node_verdict(node, self.claims, self.verdicts.on(node))
+        verdict = self.verdicts.on(node)
+        if self.packed is not None and isinstance(verdict, tuple):
+            verdict = self.packed(node)
+        return _node_verdict(node, self.claims, verdict)
 
     def to_json(self) -> dict[str, object]:
         """The answer as a line of ``--format json``."""
@@ -128,6 +136,8 @@ def answer_all(
     rules: SchedulerRules,
     max_steps: int | None,
     new_budget: Callable[[], SearchBudget] = SearchBudget,
+    *,
+    packs_devices: bool = False,
 ) -> Iterator[Answer]:
     """Answer one question after the other; work on shared objects is done once.
 
@@ -137,6 +147,9 @@ def answer_all(
         Limit of the search on one node.
     new_budget
         Makes the budget of a question when its turn comes.
+    packs_devices
+        Whether the claims get the alternatives of a hub whose service packs devices. An answer holds until the next
+        question.
     """
     common = fit_input.common
     state = DeviceState(
@@ -153,11 +166,13 @@ def answer_all(
     for question in fit_input.questions:
         limits.next_question()
         mark = state.journal.mark()
-        yield _answer(state, common, question, rules)
+        yield _answer(state, common, question, rules, packs_devices=packs_devices)
         state.journal.revert_to(mark)
 
 
-def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion, rules: SchedulerRules) -> Answer:
+def _answer(
+    state: DeviceState, common: ClusterObjects, question: FitQuestion, rules: SchedulerRules, *, packs_devices: bool
+) -> Answer:
     own = question.objects
     _add(state, own)
     claims = {**common.claims, **own.claims}
@@ -190,14 +205,25 @@ def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion, r
         except AllocationError as error:
             general.append(str(error))
     problems = {name: problem for name, problem in problems.items() if name in nodes}
+    packing = Packing(state, wanted) if packs_devices and verdicts is not None else None
     warnings = (
+        *((f"no device is packed: {packing.problem}",) if packing is not None and packing.problem else ()),
         *(text for claim in claims.values() for text in miscounts(claim, claim.status.devices or ())),
         *_doubts(state, claims.values()),
         *_list_attributes(state, rules, verdicts),
         *((_SEVERAL_PODS,) if asked.pods > 1 else ()),
     )
     problem = general[0] if general else ""
-    return Answer(question.name, wanted, nodes, problem, problems, verdicts, warnings, refused_object)
+    packed = partial(_packed_verdict, state, packing, wanted) if packing is not None and not packing.problem else None
+    return Answer(question.name, wanted, nodes, problem, problems, verdicts, warnings, refused_object, packed)
+
+
+def _packed_verdict(state: DeviceState, packing: Packing, claims: Sequence[ResourceClaim], node: str) -> Verdict:
+    """The verdict on a node on claims with preferred devices."""
+    try:
+        return state.allocate(node, packed_claims(packing, claims, node))
+    except (AllocationError, SearchStopped) as error:
+        return error
 
 
 def _doubts(state: DeviceState, claims: Iterable[ResourceClaim]) -> Iterator[str]:

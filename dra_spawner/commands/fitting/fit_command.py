@@ -39,6 +39,8 @@ class FitOptions:
     """Release of Kubernetes; None for that of the newest kubelet among the given nodes."""
     gates: Mapping[str, bool] = field(default_factory=dict)
     """Feature gates of kube-scheduler."""
+    packs_devices: bool = False
+    """Whether the claims are those of a hub whose service packs devices."""
     timeout: float = 60.0
     """Seconds for the search of one question; 0 for no limit."""
 
@@ -65,7 +67,8 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     try:
         fit_input = read_input(read_files(options.files, standard_input, progress), shown_names(options.files))
         rules = _rules(options, fit_input.kubelet_release)
-        for number, answer in enumerate(answer_all(fit_input, rules, MAX_STEPS, new_budget)):
+        answers = answer_all(fit_input, rules, MAX_STEPS, new_budget, packs_devices=options.packs_devices)
+        for number, answer in enumerate(answers):
             progress.clear()
             if options.as_json:
                 output.write(json.dumps(answer.to_json(), ensure_ascii=False) + "\n")

@@ -313,3 +313,19 @@ def test_a_device_whose_list_no_selector_can_read_is_named():
     assert f"attribute example.com/roots of device {DRIVER}/n1/cpu-0 is a list" in output
     assert "--list-attributes decides as with it" in output
     assert fit(stdin=json.dumps(objects), list_attributes=True, release=(1, 36))[0] == 0
+
+
+def test_a_share_is_packed_as_by_the_service():
+    """The first GPU stays whole; a claim that the service does not pack is told with the reason."""
+    devices = [{**gpu(f"gpu-{number}", shared=True), "attributes": {"uuid": {"string": f"GPU-{number}"}}} for number in range(2)]  # fmt: skip
+    cluster = [node("n1"), gpu_slice("n1", *devices), device_class(), claim("held", "10Gi", ("n1", "gpu-1"))]
+    given = {}
+    for packs in (False, True):
+        [answer] = answers(stdin=json.dumps(api_list(*cluster, claim("wanted", "10Gi"))), packs_devices=packs)
+        [allocation] = answer["nodes"]["n1"]["allocations"]
+        [result] = allocation["results"]
+        given[packs] = result["request"], result["device"]
+    assert given == {False: ("gpu", "gpu-0"), True: ("gpu/preferred", "gpu-1")}
+    every = claim("all", allocationMode="All")
+    [answer] = answers(stdin=json.dumps(api_list(*cluster, every)), packs_devices=True)
+    assert answer["warnings"] == ["no device is packed: a request wants all devices"]
