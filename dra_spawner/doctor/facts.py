@@ -97,6 +97,8 @@ class ServiceSettings:
         Whether the service keeps placeholders.
     feature_gates
         Gates of kube-scheduler with which the service computes, other than the release's defaults.
+    packs_devices
+        Whether the service packs devices.
     """
 
     has_placeholders: bool = True
@@ -106,6 +108,7 @@ class ServiceSettings:
     settings_config_map: str = names.SETTINGS_CONFIG_MAP
     priority_class: str = ""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    packs_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,8 @@ class DoctorFacts:
         Choices that cannot work on this cluster, by the hub's own check.
     settings
         None if the service's settings could not be seen.
+    service_problems
+        What its settings lack, as sentences; only the running service knows it.
     other_policies
         Network policies that are not Kubernetes' own, of `namespace` and of the cluster, by kind.
     has_cilium
@@ -183,6 +188,7 @@ class DoctorFacts:
     refused_choices: Mapping[str, RefusedChoice] = field(default_factory=dict)
     lease: JsonObject | None = None
     settings: ServiceSettings | None = None
+    service_problems: tuple[str, ...] = ()
     rights: tuple[RightAnswer, ...] = ()
     hub: HttpAnswer | None = None
     service: HttpAnswer | None = None

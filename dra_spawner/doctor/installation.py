@@ -63,6 +63,7 @@ def settings_of(text: str) -> ServiceSettings | None:
         settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),
         priority_class=str(found.get("placeholder_priority_class") or ""),
         feature_gates={name: each for name, each in gates.items() if isinstance(each, bool)},
+        packs_devices=found.get("pack_devices") is True,
     )
 
 

@@ -337,7 +337,12 @@ class DRASpawnerService(
             hub_api = context.web.hub_auth.api_url if context.web.hub_auth is not None else ""
             gates = self.kubernetes_feature_gates
             questions = questions_of_service(controller.settings, self.lease_name, hub_api, gates)
-            context.examination = SelfExamination(api, questions, refused=lambda: controller.published.refused)
+            context.examination = SelfExamination(
+                api,
+                questions,
+                refused=lambda: controller.published.refused,
+                problems=context.problems_of_settings,
+            )
             elector = context.elector = self.new_elector(api)
             if self.pod_name:
                 pod = ObjectKey(self.namespace, self.pod_name)

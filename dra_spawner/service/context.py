@@ -248,4 +248,10 @@ class ServiceContext:
             found += self.tickets.problems()
         if self.idle is not None:
             found += self.idle.problems()
+        if self.enforces_budgets:
+            found += self.budget_use.problems()
         return tuple(found)
+
+    def problems_of_settings(self) -> tuple[str, ...]:
+        """What settings about budgets and idle servers lack, which only the running service knows."""
+        return (*self.budget_use.problems(), *(self.idle.problems() if self.idle is not None else ()))

@@ -37,6 +37,8 @@ class SelfExamination:
         Returns the seconds of a monotonic clock.
     refused
         Returns choices that cannot work, as the hub publishes them.
+    problems
+        Returns what the service's settings lack, as sentences.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class SelfExamination:
         seconds: Callable[[], float] = time.monotonic,
         *,
         refused: Callable[[], Mapping[str, RefusedChoice]] = dict,
+        problems: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._refused = refused
+        self._problems = problems
         self._api = api
         self._questions = questions
         self._seconds = seconds
@@ -66,7 +70,8 @@ class SelfExamination:
             if self._last is None or self._seconds() - self._last.read_at > _KEPT_SECONDS:
                 facts = await DoctorReader(self._api, self._questions).read()
                 # The service follows what the hub publishes, and may not list ConfigMaps.
-                facts = replace(facts, refused_choices={**facts.refused_choices, **self._refused()})
+                refused = {**facts.refused_choices, **self._refused()}
+                facts = replace(facts, refused_choices=refused, service_problems=self._problems())
                 # In a thread: there may be 40,000 devices.
                 findings = await turn.run(examine, facts)
                 answer = {"examined_at": datetime.now(UTC).isoformat(), **report_json(facts, findings)}
@@ -98,6 +103,7 @@ def questions_of_service(
             settings_config_map=settings.settings_config_map,
             priority_class=settings.placeholders.priority_class,
             feature_gates=gates,
+            packs_devices=settings.policy.packs_devices,
         ),
         own_account=Account.SERVICE,
         is_in_cluster=True,

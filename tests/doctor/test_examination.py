@@ -139,6 +139,9 @@ CASES = [
     Case("namespace-labels", "warning", {"labels_of_namespaces": {"of-eve": {names.HUB_NAMESPACE: NAMESPACE}}}, {"labels_of_namespaces": {"jupyterhub-b-ada": {names.HUB_NAMESPACE: "jupyterhub-b"}}}, "have no Pod Security Standard: of-eve", "kubectl label namespaces of-eve pod-security"),
     Case("user-namespaces", "warning", {"server_namespaces": frozenset({"jupyterhub-ada"})}, {"server_namespaces": frozenset({"another-hub"})}, "run in namespace jupyterhub-ada", "userNamespaces: true"),
     Case("choice-refused", "error", {"refused_choices": {"huge": RefusedChoice("profile huge.device_claims.gpu.count", "no node has 9")}}, {"refused_choices": {}}, "Servers of huge cannot start: no node has 9.", "Change this key"),
+    Case("setting-without-effect", "warning", {"service_problems": ("Budgets name groups in which the hub has no user, so they limit nobody: maths.",)}, {"service_problems": ()}, "limit nobody: maths.", "turn the setting off"),
+    Case("devices-not-packed", "warning", {"gates": {"DRAPrioritizedList": False}, "settings": ServiceSettings(packs_devices=True)}, {"gates": {"DRAPrioritizedList": True}, "settings": ServiceSettings(packs_devices=True)}, "the feature gate DRAPrioritizedList is off", "remove pack_devices"),
+    Case("devices-not-packed", "warning", {"kubernetes": (1, 34), "settings": ServiceSettings(packs_devices=True)}, {"kubernetes": (1, 36), "settings": ServiceSettings(packs_devices=True)}, "looks at incomplete pools", "remove pack_devices"),
     Case("priority-class", "error", {"priority_classes": frozenset()}, {"priority_classes": None}, "placeholders does not exist", "priorityClass"),
 ]  # fmt: skip
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.common.project_links import where
-from dra_spawner.doctor.facts import DoctorFacts, of_users
+from dra_spawner.doctor.facts import DoctorFacts, ServiceSettings, of_users
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import component_of, labels_of, name_of
+from dra_spawner.dra import scheduler_rules
 
 __all__ = ["SETTING_RULES", "doubled_settings", "setting_findings"]
 
@@ -59,6 +60,20 @@ CHOICE_REFUSED: Final = DoctorRule(
     "a choice cannot work on this cluster: the hub refuses each of its servers",
     "the key of the profile that the finding names",
 )
+SETTING_WITHOUT_EFFECT: Final = DoctorRule(
+    "setting-without-effect",
+    _SUBJECT,
+    (Severity.WARNING,),
+    "a setting of the service lacks what it needs: groups or servers of the hub, answers of Prometheus, the history",
+    "what the finding names",
+)
+NOT_PACKED: Final = DoctorRule(
+    "devices-not-packed",
+    _SUBJECT,
+    (Severity.WARNING,),
+    "pack_devices is on, and this cluster's scheduler has no lists of alternatives",
+    "turn on the gate DRAPrioritizedList, upgrade Kubernetes 1.34, or leave the setting off",
+)
 
 SETTING_RULES: Final = rules_of(globals())
 
@@ -77,9 +92,17 @@ def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
             "Change this key, or add such a device. `dra-spawner check` examines profiles before the hub has them.",
             refused.path,
         )
+    for sentence in facts.service_problems:
+        yield SETTING_WITHOUT_EFFECT.finding(
+            sentence,
+            f"Mend what the sentence names, or turn the setting off: {where('docs/reference/check.md')}.",
+            "dra-spawner service",
+        )
     settings = facts.settings
     if settings is None:
         return
+    if settings.packs_devices:
+        yield from _packing(facts, settings)
     if settings.has_placeholders:
         yield from _placeholders(facts)
         if (
@@ -105,6 +128,27 @@ def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
             f"Namespace {strange[0]}",
         )
     yield from _namespace_labels(facts)
+
+
+def _packing(facts: DoctorFacts, settings: ServiceSettings) -> Iterator[DoctorFinding]:
+    """Why no device is packed."""
+    gates = {**settings.feature_gates, **(facts.gates or {})}
+    if facts.kubernetes is None:
+        return
+    rules = scheduler_rules.rules_of(
+        facts.kubernetes, {name: gates[name] for name in scheduler_rules.GATES if name in gates}
+    )
+    if not rules.features.prioritized_list:
+        why = "the feature gate DRAPrioritizedList is off"
+    elif rules.quirks.incomplete_pools_used:
+        why = f"the scheduler of Kubernetes {facts.kubernetes[0]}.{facts.kubernetes[1]} looks at incomplete pools"
+    else:
+        return
+    yield NOT_PACKED.finding(
+        f"pack_devices of the service does nothing: {why}.",
+        f"Mend it, or remove pack_devices from service.config: {where('docs/explanation/packing.md')}.",
+        "pack_devices",
+    )
 
 
 def _namespace_labels(facts: DoctorFacts) -> Iterator[DoctorFinding]:

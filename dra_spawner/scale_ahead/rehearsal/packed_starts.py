@@ -1,4 +1,4 @@
-"""Servers of one shape in a trial, each with the node and devices that a packing service gives it."""
+"""Servers of one shape in a trial, each with the node and the devices that a packing service gives it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Final
@@ -34,6 +34,8 @@ _UNTIL_OPEN_SECONDS: Final = 10.0
 _LONGEST_AGE: Final = timedelta(hours=1)
 #: Part of the time for which launches are read, at most.
 _LONGEST_PART: Final = 0.05
+#: Groups that a sentence names.
+_MOST_NAMED: Final = 10
 
 
 class BudgetUse:
@@ -63,6 +65,11 @@ class BudgetUse:
         self._check: BudgetCheck | None = None
         self._read_at: datetime | None = None
         self._stored: Callable[[str], str] = str
+        self._problems: tuple[str, ...] = ()
+
+    def problems(self) -> tuple[str, ...]:
+        """Why some budgets limit nobody, as sentences."""
+        return self._problems
 
     @property
     def is_on(self) -> bool:
@@ -108,18 +115,34 @@ class BudgetUse:
             return
         now = self._now()
         try:
-            self._check = await in_daemon_thread(lambda: self._read(database, now), "budgets")
+            self._check, found = await in_daemon_thread(lambda: self._read(database, now), "budgets")
             self._read_at, self._stored = now, database.names.stored
         except SQLAlchemyError as error:
-            log.warning("Budgets are not known, so none is enforced: error=%s", type(error).__name__)
+            found = (f"Budgets are not known, so none is enforced: the history fails ({type(error).__name__}).",)
+        for sentence in found:
+            if sentence not in self._problems:
+                log.warning("%s", sentence)
+        self._problems = found
 
-    def _read(self, database: HistoryDatabase, now: datetime) -> BudgetCheck:
+    def _read(self, database: HistoryDatabase, now: datetime) -> tuple[BudgetCheck, tuple[str, ...]]:
         memberships: Memberships = {}
+        problems: tuple[str, ...] = ()
         if any(each.per is Per.GROUP for each in self._policy.budgets):
             try:
                 memberships = read_groups(*self._hub(), database.names.stored)
+                problems = tuple(self._empty_groups(memberships))
             except SourceError as error:
-                log.warning("Budgets of whole groups are not enforced, as groups are not known: error=%s", error)
+                problems = (f"Budgets of whole groups are not enforced, as groups are not known: {error}.",)
         # Servers that run count until now: never as more than they have used.
         times, _ = held_times(database.launches(now - self._policy.reach, now), now)
-        return BudgetCheck(times, self._policy, memberships)
+        return BudgetCheck(times, self._policy, memberships), problems
+
+    def _empty_groups(self, memberships: Memberships) -> Iterator[str]:
+        """A sentence for groups that budgets name and that have no user, as after a new name."""
+        known = {group for groups in memberships.values() for group in groups}
+        named = {group for each in self._policy.budgets for group in each.groups}
+        if missing := sorted(named - known):
+            yield (
+                f"Budgets name groups in which the hub has no user, so they limit nobody: "
+                f"{', '.join(missing[:_MOST_NAMED])}{', …' if len(missing) > _MOST_NAMED else ''}."
+            )

@@ -58,6 +58,8 @@ async def test_who_is_over(database: HistoryDatabase) -> None:
         found = budget_use(database, lambda: now, f"{address}/hub/api")
         assert found.over("ada", ()) is None, "nothing is known yet"
         await found.refresh()
+    # The group strict was renamed in the hub, or misspelt here.
+    assert found.problems() == ("Budgets name groups in which the hub has no user, so they limit nobody: strict.",)
     over = found.over("ada", ())
     assert over is not None
     assert (over.hours, over.over_by) == (12, 2)
