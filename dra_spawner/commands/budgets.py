@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from dra_spawner.commands.history import add_database
+from dra_spawner.common.command_options import options_of
 from dra_spawner.common.project_links import where
 
 __all__ = ["add_commands"]
@@ -74,14 +75,5 @@ def _run(options: argparse.Namespace) -> int:
     from dra_spawner.commands.budgeting.budgets_command import BudgetsOptions, run_budgets
     from dra_spawner.commands.history_files.opening import DatabaseOptions
 
-    asked = BudgetsOptions(
-        budgets=options.budgets,
-        database=DatabaseOptions(options.url, options.key_file, options.config),
-        days=options.days,
-        by=options.by,
-        top=options.top,
-        groups=options.groups,
-        token_file=options.token_file,
-        as_json=options.format == "json",
-    )
+    asked = options_of(BudgetsOptions, options, database=options_of(DatabaseOptions, options))
     return run_budgets(asked, sys.stdin.buffer, sys.stdout, sys.stderr)

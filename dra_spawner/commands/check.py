@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from dra_spawner.common.command_options import options_of
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.project_links import where
 from dra_spawner.versions import minor_version
@@ -190,17 +191,13 @@ def _check(options: argparse.Namespace) -> int:
     if options.objects and options.kubeconfig:
         sys.stderr.write("dra-spawner check: --objects or --kubeconfig, not both\n")
         return 2
-    check_options = CheckOptions(
+    check_options = options_of(
+        CheckOptions,
+        options,
         profiles=(*options.profiles, *options.values),
-        kubeconfig=options.kubeconfig,
-        context=options.context,
-        objects=tuple(options.objects),
-        namespace=options.namespace,
         kubernetes_version=options.kubernetes_version or "",
-        nodes_may_be_added=options.nodes_may_be_added,
         ignored=tuple(options.ignore),
         runs_code=not options.without_code,
-        as_json=options.format == "json",
         colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
     )
     return run_check(check_options, sys.stdin.buffer, sys.stdout, sys.stderr)
@@ -214,15 +211,13 @@ def _render(options: argparse.Namespace) -> int:
     from dra_spawner.commands.checking.render_command import RenderOptions, run_render
 
     progress.clear()
-    render_options = RenderOptions(
+    render_options = options_of(
+        RenderOptions,
+        options,
         profiles=(*options.profiles, *options.values),
-        profile=options.profile,
         picks=dict(options.choose),
-        user=options.user,
         groups=tuple(options.group),
-        namespace=options.namespace,
         runs_code=not options.without_code,
-        as_json=options.format == "json",
     )
     return run_render(render_options, sys.stdin.buffer, sys.stdout, sys.stderr)
 

@@ -9,6 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
+from dra_spawner.common.command_options import options_of
+
 __all__ = ["add_commands"]
 
 
@@ -62,14 +64,7 @@ def _run_demo(options: argparse.Namespace) -> int:
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
 
-    demo = DemoOptions(
-        port=options.port,
-        kubeconfig=options.kubeconfig,
-        namespace=options.namespace,
-        image=options.image,
-        open_browser=not options.no_browser,
-        debug=options.debug,
-    )
+    demo = options_of(DemoOptions, options, open_browser=not options.no_browser)
     try:
         asyncio.run(run_demo(demo, say))
     except DemoError as error:

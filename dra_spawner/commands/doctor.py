@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from dra_spawner.common.command_options import options_of
 from dra_spawner.common.project_links import where
 
 __all__ = ["add_commands"]
@@ -79,16 +80,5 @@ def _doctor(options: argparse.Namespace) -> int:
     from dra_spawner.commands.doctor_command import DoctorOptions, run_doctor
 
     progress.clear()
-    doctor_options = DoctorOptions(
-        kubeconfig=options.kubeconfig,
-        context=options.context,
-        namespace=options.namespace,
-        hub_url=options.hub_url,
-        service_url=options.service_url,
-        as_hub=options.as_hub,
-        as_service=options.as_service,
-        bundle=options.bundle,
-        as_json=options.format == "json",
-        colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
-    )
-    return run_doctor(doctor_options, sys.stdout, sys.stderr)
+    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return run_doctor(options_of(DoctorOptions, options, colours=colours), sys.stdout, sys.stderr)

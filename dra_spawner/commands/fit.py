@@ -8,6 +8,7 @@ import sys
 from fractions import Fraction
 
 from dra_spawner.commands.cluster_files.kubernetes_release import add_feature_gate, kubernetes_release
+from dra_spawner.common.command_options import options_of
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 
 __all__ = ["add_commands"]
@@ -156,16 +157,13 @@ def _seconds(text: str) -> float:
 def _fit(options: argparse.Namespace) -> int:
     from dra_spawner.commands.fitting.fit_command import FitOptions, run_fit
 
-    fit_options = FitOptions(
-        files=tuple(options.files),
-        as_json=options.format == "json",
-        all_names=options.all_names,
-        list_attributes=options.list_attributes,
-        without_quirks=options.without_quirks,
+    gates = dict(options.feature_gate)
+    fit_options = options_of(
+        FitOptions,
+        options,
         release=options.kubernetes_version,
-        gates=dict(options.feature_gate),
+        gates=gates,
         packs_devices=options.pack_devices,
-        timeout=options.timeout,
     )
     return run_fit(fit_options, sys.stdin.buffer, sys.stdout, sys.stderr)
 
@@ -173,10 +171,5 @@ def _fit(options: argparse.Namespace) -> int:
 def _utilization(options: argparse.Namespace) -> int:
     from dra_spawner.commands.fitting.utilization_command import UtilizationOptions, run_utilization
 
-    utilization_options = UtilizationOptions(
-        files=tuple(options.files),
-        as_json=options.format == "json",
-        all_names=options.all_names,
-        weights=dict(options.weight),
-    )
+    utilization_options = options_of(UtilizationOptions, options, weights=dict(options.weight))
     return run_utilization(utilization_options, sys.stdin.buffer, sys.stdout, sys.stderr)

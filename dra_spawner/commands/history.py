@@ -7,6 +7,7 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 
+from dra_spawner.common.command_options import options_of
 from dra_spawner.common.project_links import where
 
 __all__ = ["add_commands", "add_database"]
@@ -168,19 +169,12 @@ def _import(options: argparse.Namespace) -> int:
     from dra_spawner.commands.history_files.opening import DatabaseOptions
     from dra_spawner.history.imports.prometheus_import import DEFAULT_QUERY
 
-    asked = ImportOptions(
-        source=options.source,
-        format=options.format,
-        database=DatabaseOptions(options.url, options.key_file, options.config),
-        skip_bad=options.skip_bad,
-        profile=options.profile,
-        time_zone=options.time_zone,
+    asked = options_of(
+        ImportOptions,
+        options,
+        database=options_of(DatabaseOptions, options),
         columns=dict(options.column),
         ignored=frozenset(options.ignore),
-        token_file=options.token_file,
-        begin=options.begin,
-        end=options.end,
-        step=options.step,
         query=options.query or DEFAULT_QUERY,
     )
     return run_import(asked, sys.stdout, sys.stderr)
@@ -190,13 +184,7 @@ def _export(options: argparse.Namespace) -> int:
     from dra_spawner.commands.history_files.export_command import ExportOptions, run_export
     from dra_spawner.commands.history_files.opening import DatabaseOptions
 
-    asked = ExportOptions(
-        records=options.records,
-        database=DatabaseOptions(options.url, options.key_file, options.config),
-        as_json=options.format == "json",
-        begin=options.begin,
-        end=options.end,
-    )
+    asked = options_of(ExportOptions, options, database=options_of(DatabaseOptions, options))
     return run_export(asked, sys.stdout, sys.stderr)
 
 
@@ -204,5 +192,4 @@ def _forget(options: argparse.Namespace) -> int:
     from dra_spawner.commands.history_files.forget_command import run_forget
     from dra_spawner.commands.history_files.opening import DatabaseOptions
 
-    asked = DatabaseOptions(options.url, options.key_file, options.config)
-    return run_forget(options.user, asked, sys.stdout, sys.stderr)
+    return run_forget(options.user, options_of(DatabaseOptions, options), sys.stdout, sys.stderr)

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.commands.cluster_files.kubernetes_release import add_feature_gate
+from dra_spawner.common.command_options import options_of
 
 __all__ = ["add_commands"]
 
@@ -152,26 +153,15 @@ def _rehearse(options: argparse.Namespace) -> int:
     if options.nodes and options.no_new_nodes:
         sys.stderr.write("dra-spawner rehearse: --nodes or --no-new-nodes, not both\n")
         return 2
-    asked = RehearseOptions(
-        line=options.line,
-        kubeconfig=options.kubeconfig,
-        context=options.context,
-        objects=tuple(options.objects),
-        namespace=options.namespace,
-        config_map=options.config_map,
-        nodes=options.nodes,
-        no_new_nodes=options.no_new_nodes,
+    asked = options_of(
+        RehearseOptions,
+        options,
         gates=dict(options.feature_gate),
-        kind_label=options.kind_label,
         lead=options.lead_minutes,
         image_time=options.image_minutes,
         margin=options.margin_minutes,
-        mode=options.mode,
         has_autoscaler=options.autoscaler,
-        max_placeholders=options.max_placeholders,
         packs_devices=options.pack_devices,
-        history=options.history,
         zone=options.time_zone,
-        as_json=options.format == "json",
     )
     return run_rehearse(asked, sys.stdin.buffer, sys.stdout, sys.stderr)

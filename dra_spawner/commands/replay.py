@@ -6,6 +6,8 @@ import argparse
 import sys
 from datetime import timedelta
 
+from dra_spawner.common.command_options import options_of
+
 __all__ = ["add_commands"]
 
 _POLICIES = ("none", "forecast", "fixed:equal")
@@ -119,17 +121,11 @@ def _whole(text: str) -> int:
 def _run(options: argparse.Namespace) -> int:
     from dra_spawner.commands.replaying.replay_command import ReplayOptions, run_replay
 
-    asked = ReplayOptions(
-        trace=options.trace,
-        cluster=options.cluster,
+    asked = options_of(
+        ReplayOptions,
+        options,
         policies=tuple(options.policies) or _POLICIES,
-        calendars=tuple(options.calendars),
-        as_json=options.format == "json",
-        seed=options.seed,
-        skip_bad=options.skip_bad,
         longest_gap=timedelta(days=options.longest_gap),
-        learn_days=options.learn_days,
         without_classes=options.unannounced,
-        report=options.report,
     )
     return run_replay(asked, sys.stdout, sys.stderr)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dra_spawner import names
+from dra_spawner.common.command_options import options_of
 
 if TYPE_CHECKING:
     from dra_spawner.commands.trying.try_command import TryOptions
@@ -116,12 +117,12 @@ def _options(options: argparse.Namespace, environment: Mapping[str, str]) -> Try
             raise ValueError(f"--token-file: {options.token_file} cannot be read: {error}") from None
     if not token.isascii() or not token.isprintable() or not token or " " in token:
         raise ValueError(f"a token of the hub is missing: set ${_TOKEN_VARIABLE}, or name a file with --token-file")
-    return TryOptions(
+    return options_of(
+        TryOptions,
+        options,
         hub_url=hub_url,
         token=token,
         profiles=tuple(dict.fromkeys(options.profiles)),
-        user=options.user,
         service=options.service_name,
         timeout_seconds=options.timeout,
-        as_json=options.format == "json",
     )

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from dra_spawner import names
+from dra_spawner.common.command_options import options_of
 from dra_spawner.common.project_links import where
 
 __all__ = ["add_commands"]
@@ -63,13 +64,5 @@ def _uninstall(options: argparse.Namespace) -> int:
     # Imported here, so that `dra-spawner --help` does not load the Kubernetes client.
     from dra_spawner.commands.removing.uninstall_command import UninstallOptions, run_uninstall
 
-    uninstall_options = UninstallOptions(
-        kubeconfig=options.kubeconfig,
-        context=options.context,
-        namespaces=tuple(options.namespace),
-        lease=options.lease,
-        dry_run=options.dry_run,
-        force=options.force,
-        as_json=options.format == "json",
-    )
+    uninstall_options = options_of(UninstallOptions, options, namespaces=tuple(options.namespace))
     return run_uninstall(uninstall_options, sys.stdout, sys.stderr)

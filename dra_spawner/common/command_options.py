@@ -1,0 +1,26 @@
+"""The options of a command, from the arguments of its command line."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Any, TypeVar
+
+__all__ = ["options_of"]
+
+T = TypeVar("T")
+
+
+def options_of(kind: type[T], arguments: argparse.Namespace, **others: object) -> T:
+    """An object of a dataclass: each field has the value of the argument with its name, a list as a tuple.
+
+    A field `as_json` says whether the argument ``--format`` is ``json``.
+
+    Parameters
+    ----------
+    others
+        Values of fields without such an argument.
+    """
+    given: dict[str, Any] = vars(arguments) | {"as_json": getattr(arguments, "format", "") == "json"} | others
+    values = {each.name: given[each.name] for each in fields(kind) if each.name in given}  # type: ignore[arg-type]  # a dataclass
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
