@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
 from tornado.netutil import bind_sockets
-from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, validate
+from traitlets import Bool, Float, Integer, TraitError, Unicode, default, validate
 from traitlets.config import Application, Configurable, catch_config_error
 
 from dra_spawner import __version__, names
@@ -28,7 +28,7 @@ from dra_spawner.common.owned_tasks import run_again
 from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
+from dra_spawner.kube.client.connect import ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
@@ -44,18 +44,16 @@ from dra_spawner.service.idle.hub_reports import HubReports
 from dra_spawner.service.idle.idle_servers import IdleServers
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.log_format import ServiceLogFormatter, join_logs, log_request
-from dra_spawner.service.metrics.calendar_metrics import register_calendars
-from dra_spawner.service.metrics.demand_metrics import register_demand
+from dra_spawner.service.metrics.demand_metrics import register_calendars, register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.idle_metrics import register_idle_servers
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
-from dra_spawner.service.metrics.ticket_metrics import register_tickets
-from dra_spawner.service.metrics.time_metrics import register_times
-from dra_spawner.service.metrics.wait_metrics import register_waits
+from dra_spawner.service.metrics.wait_metrics import register_tickets, register_times, register_waits
 from dra_spawner.service.self_examination import SelfExamination, questions_of_service
 from dra_spawner.service.start_answer import StartAnswer, interface_of
 from dra_spawner.service.tickets.ticket_service import TicketService
 from dra_spawner.service.traits.class_traits import ClassTraits
+from dra_spawner.service.traits.cluster_traits import ClusterTraits
 from dra_spawner.service.traits.demand_traits import DemandTraits
 from dra_spawner.service.traits.history_traits import HistoryTraits
 from dra_spawner.service.traits.hub_traits import HubTraits
@@ -76,7 +74,15 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class DRASpawnerService(
-    HubTraits, ClassTraits, DemandTraits, HistoryTraits, IdleTraits, LimitTraits, PlaceholderTraits, Application
+    HubTraits,
+    ClassTraits,
+    ClusterTraits,
+    DemandTraits,
+    HistoryTraits,
+    IdleTraits,
+    LimitTraits,
+    PlaceholderTraits,
+    Application,
 ):
     """The service beside the hub."""
 
@@ -168,19 +174,6 @@ class DRASpawnerService(
     def _validate_prefix(self, proposal: Any) -> str:
         return f"/{proposal['value'].strip('/')}/".replace("//", "/")
 
-    kubeconfig = Unicode(
-        help="Kubeconfig file; by default the pod's service account, and `$KUBECONFIG` where none is mounted."
-    ).tag(config=True)
-    kube_server = Unicode(
-        help="URL of the API server, instead of a kubeconfig: with `kube_token_file` and `kube_certificate_authority`."
-    ).tag(config=True)
-    kube_token_file = Unicode(
-        help="File with a token for the API server, read again every minute; by default the pod's service account's."
-    ).tag(config=True)
-    kube_certificate_authority = Unicode(
-        help="File with the API server's certificate authority; by default the pod's service account's."
-    ).tag(config=True)
-
     namespace = Unicode(help="Namespace of the Lease; by default the pod's own (`$POD_NAMESPACE`).").tag(config=True)
 
     @default("namespace")
@@ -221,22 +214,6 @@ class DRASpawnerService(
     ).tag(config=True)
     decisions_kept = Integer(
         1000, min=1, help="How many decisions `api/decisions` can show; each takes about half a kilobyte."
-    ).tag(config=True)
-
-    node_pool_labels = List(
-        Unicode(),
-        default_value=[
-            names.NODE_POOL,
-            "cloud.google.com/gke-nodepool",
-            "eks.amazonaws.com/nodegroup",
-            "kubernetes.azure.com/agentpool",
-            "karpenter.sh/nodepool",
-            names.INSTANCE_TYPE,
-        ],
-        help="""
-        Labels that name the pool of a node; the first one that a node has counts. Metrics are by pool, as there may be
-        thousands of nodes.
-        """,
     ).tag(config=True)
 
     @catch_config_error
@@ -413,12 +390,9 @@ class DRASpawnerService(
 
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
         """Connect as soon as the cluster is found. The hub would restart a managed service that exits."""
-        address = ClusterAddress(
-            self.kubeconfig, "", self.kube_server, self.kube_token_file, self.kube_certificate_authority
-        )
         while True:
             try:
-                api = await connect(address)
+                api = await connect(self.cluster_address())
                 break
             except ClusterNotFound as error:
                 if self.kubeconfig:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Dict, HasTraits, TraitError, validate
+from traitlets import Dict, HasTraits, validate
 
-from dra_spawner.profiles.syntax.settings_reader import SettingsError
 from dra_spawner.scale_ahead.calendars.class_limits import ClassLimitsByPerson, read_class_limits
 from dra_spawner.service.ahead.class_messages import MessageTarget, read_message_target
-from dra_spawner.service.traits.secret_traits import SecretDict
+from dra_spawner.service.traits.checked_traits import SecretDict, checked
 
 __all__ = ["ClassTraits"]
 
@@ -45,12 +44,8 @@ class ClassTraits(HasTraits):
 
     @validate("class_limits", "class_webhook")
     def _validate_classes(self, proposal: Any) -> Any:
-        value = proposal["value"]
-        try:
-            (read_class_limits if proposal["trait"].name == "class_limits" else read_message_target)(value)
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return value
+        is_limits = proposal["trait"].name == "class_limits"
+        return checked(proposal, read_class_limits if is_limits else read_message_target)
 
     def limits_of_classes(self) -> ClassLimitsByPerson:
         """The limits, for the handlers."""

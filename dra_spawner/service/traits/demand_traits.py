@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from traitlets import Bool, Dict, Enum, HasTraits, List, TraitError, validate
+from traitlets import Bool, Dict, Enum, HasTraits, List, validate
 
-from dra_spawner.profiles.syntax.settings_reader import SettingsError
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.calendars.calendar_source import CalendarSource
 from dra_spawner.scale_ahead.controller.demand_settings import (
@@ -18,8 +17,8 @@ from dra_spawner.scale_ahead.controller.demand_settings import (
 )
 from dra_spawner.scale_ahead.controller.policy_settings import read_policies
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
+from dra_spawner.service.traits.checked_traits import SecretDict, checked
 from dra_spawner.service.traits.node_kind_settings import read_node_kinds
-from dra_spawner.service.traits.secret_traits import SecretDict
 
 __all__ = ["DemandTraits"]
 
@@ -114,19 +113,14 @@ class DemandTraits(HasTraits):
 
     @validate("demand", "demand_policies", "calendar_entries", "calendars", "node_kinds")
     def _validate_demand(self, proposal: Any) -> Any:
-        value = proposal["value"]
-        readers: dict[str, Callable[[], object]] = {
-            "demand": lambda: read_demand(value),
-            "demand_policies": lambda: read_policies(value),
-            "calendar_entries": lambda: read_calendar_entries(value, read_demand({}).settings.zone),
-            "calendars": lambda: read_calendars(value, read_demand({}).settings.zone),
-            "node_kinds": lambda: read_node_kinds(value),
+        readers: dict[str, Callable[[Any], object]] = {
+            "demand": read_demand,
+            "demand_policies": read_policies,
+            "calendar_entries": lambda value: read_calendar_entries(value, read_demand({}).settings.zone),
+            "calendars": lambda value: read_calendars(value, read_demand({}).settings.zone),
+            "node_kinds": read_node_kinds,
         }
-        try:
-            readers[proposal["trait"].name]()
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return value
+        return checked(proposal, readers[proposal["trait"].name])
 
     def new_scale_ahead(self) -> ScaleAhead:
         """Scale-ahead with these settings."""

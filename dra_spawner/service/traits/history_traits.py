@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Bool, Dict, HasTraits, TraitError, validate
+from traitlets import Bool, Dict, HasTraits, validate
 
 from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.settings import HistorySettings
-from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.service.traits.checked_traits import SecretDict, checked
 from dra_spawner.service.traits.history_settings import read_history
-from dra_spawner.service.traits.secret_traits import SecretDict
 
 __all__ = ["HistoryTraits"]
 
@@ -52,19 +51,11 @@ class HistoryTraits(HasTraits):
 
     @validate("budgets")
     def _validate_budgets(self, proposal: Any) -> Any:
-        try:
-            read_budgets(proposal["value"])
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return proposal["value"]
+        return checked(proposal, read_budgets)
 
     @validate("history")
     def _validate_history(self, proposal: Any) -> Any:
-        try:
-            read_history(proposal["value"])
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return proposal["value"]
+        return checked(proposal, read_history)
 
     def history_settings(self) -> HistorySettings:
         """These settings, for the recorder."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import HasTraits, TraitError, validate
+from traitlets import HasTraits, validate
 
 from dra_spawner.fairness.idle.policy import IdleSettings
 from dra_spawner.fairness.idle.settings import read_idle_settings
-from dra_spawner.profiles.syntax.settings_reader import SettingsError
-from dra_spawner.service.traits.secret_traits import SecretDict
+from dra_spawner.service.traits.checked_traits import SecretDict, checked
 
 __all__ = ["IdleTraits"]
 
@@ -36,11 +35,7 @@ class IdleTraits(HasTraits):
 
     @validate("idle_servers")
     def _validate_idle(self, proposal: Any) -> Any:
-        try:
-            read_idle_settings(proposal["value"])
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return proposal["value"]
+        return checked(proposal, read_idle_settings)
 
     def idle_settings(self) -> IdleSettings:
         """These settings, for the leader."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from traitlets import Bool, Dict, Enum, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
+from traitlets import Bool, Dict, Enum, Float, HasTraits, Integer, List, Unicode, default, validate
 
 from dra_spawner import names
 from dra_spawner.dra.scheduler_rules import GATES
@@ -14,7 +14,7 @@ from dra_spawner.placeholders.controller.sources.settings import ControllerSetti
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.targets.policy import Budget, Grace, Policy, Readiness, Renewal
 from dra_spawner.profiles.drivers import drivers_prepare_for
-from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.service.traits.checked_traits import checked
 from dra_spawner.service.traits.node_kind_settings import max_nodes_by_kind, read_node_kinds
 from dra_spawner.service.traits.ticket_traits import TicketTraits
 
@@ -41,11 +41,7 @@ class PlaceholderTraits(TicketTraits, HasTraits):
 
     @validate("placeholders")
     def _validate_placeholders(self, proposal: Any) -> Any:
-        try:
-            read_replicas(proposal["value"])
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return proposal["value"]
+        return checked(proposal, read_replicas)
 
     limits = List(
         help="""
@@ -63,11 +59,7 @@ class PlaceholderTraits(TicketTraits, HasTraits):
 
     @validate("limits")
     def _validate_limits(self, proposal: Any) -> Any:
-        try:
-            read_limits(proposal["value"], read_groups(self.profile_groups))
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return proposal["value"]
+        return checked(proposal, lambda value: read_limits(value, read_groups(self.profile_groups)))
 
     profile_groups = Dict(
         help="""
@@ -77,11 +69,7 @@ class PlaceholderTraits(TicketTraits, HasTraits):
 
     @validate("profile_groups")
     def _validate_profile_groups(self, proposal: Any) -> Any:
-        try:
-            read_groups(proposal["value"])
-        except SettingsError as error:
-            raise TraitError(str(error)) from None
-        return proposal["value"]
+        return checked(proposal, read_groups)
 
     max_failed_replacements = Integer(
         5,
