@@ -25,7 +25,7 @@ WRONG: Final = (
     ("profiles.compiler.pairs", "dra_spawner.kube.client.api"),
     ("profiles.syntax.merging", "dra_spawner.placeholders.planner.targets.shapes"),
     ("profiles.compiler.language", "dra_spawner.profiles.lint.rules"),
-    ("profiles.lint.access", "dra_spawner.profiles.lint.capacity"),
+    ("profiles.lint.cluster", "dra_spawner.profiles.lint.capacity"),
     ("profiles.drivers.shipped.amd", "dra_spawner.profiles.drivers.shipped.hami"),
     ("placeholders.planner.cluster.view", "dra_spawner.placeholders.planner.decisions.draining"),
     ("placeholders.planner.amounts.limit_usage", "dra_spawner.placeholders.planner.answers.outlook"),
@@ -57,7 +57,7 @@ WRONG: Final = (
     ("scale_ahead.rehearsal.rehearse", "dra_spawner.kube.client.api"),
     ("scale_ahead.reports.history_misses", "dra_spawner.service.context"),
     ("user_server.own_devices", "dra_spawner.versions"),
-    ("devcluster.controllers.work_queue", "dra_spawner.devcluster.embedded_cluster"),
+    ("devcluster.controllers.claim_controller", "dra_spawner.devcluster.embedded_cluster"),
     ("devcluster.clock", "tests.polling"),
     ("spawner.settings", "pytest"),
 )

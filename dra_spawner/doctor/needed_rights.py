@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib import resources
 from typing import Any, Final
 
 import yaml
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.doctor.chart_objects import chart_objects_text
 from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
 from dra_spawner.doctor.objects import hub_deployment, pod_spec, service_deployment
 from dra_spawner.kube.client.api import resource_path
 
-__all__ = ["access_review", "account_name", "is_there", "needed_rights"]
+__all__ = [
+    "BASE_URL_WORD",
+    "HUB_WORD",
+    "IMAGE_WORD",
+    "NAMESPACE_WORD",
+    "access_review",
+    "account_name",
+    "chart_objects_text",
+    "is_there",
+    "needed_rights",
+]
+
 
 _HUB: Final = "hub"
 #: Ends of the names of roles that not every installation has.
@@ -136,3 +148,31 @@ def access_review(right: NeededRight, user: str, *, is_own: bool) -> tuple[str, 
     kind = "SelfSubjectAccessReview" if is_own else "SubjectAccessReview"
     review = {"apiVersion": names.AUTHORIZATION_API, "kind": kind, "spec": spec}
     return resource_path(names.AUTHORIZATION_API, f"{kind.lower()}s"), review
+
+
+#: Words in ``chart_objects.yaml`` that are replaced.
+NAMESPACE_WORD: Final = "the-namespace"
+IMAGE_WORD: Final = "the-image:the-tag"
+BASE_URL_WORD: Final = "/the-base-url/"
+HUB_WORD: Final = "the-hub"
+
+
+def chart_objects_text(namespace: str, *, hub: str = "hub", image: str = "image:tag") -> str:
+    """The objects of this project's Helm chart with all its rights, as YAML documents.
+
+    They are for users' servers in namespaces of their own and a hub at ``/``.
+    ``python -m tests.chart.packaged_objects`` makes ``chart_objects.yaml`` from ``helm-values/chart``.
+
+    Parameters
+    ----------
+    namespace
+        Namespace of hub and service.
+    hub
+        Name of the hub's Service, account and Secret.
+    image
+        Image of the service, and its tag.
+    """
+    text = resources.files(__package__).joinpath("chart_objects.yaml").read_text(encoding="utf-8")
+    values = {BASE_URL_WORD: "/", NAMESPACE_WORD: namespace, IMAGE_WORD: image, HUB_WORD: hub}
+    # At once: a value may have one of the words in it.
+    return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], text)

@@ -17,11 +17,20 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from dra_spawner.history.connecting import HistoryUrlError
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
-from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, PresentServers, Record, RecordedDecision
-from dra_spawner.history.retention import delete_expired
+from dra_spawner.history.records import (
+    Launch,
+    LearnedDemand,
+    NodeLeadTime,
+    PresentServers,
+    Record,
+    RecordedDecision,
+    RecordSink,
+)
+from dra_spawner.history.schema import decisions, launches, learned_demands, node_lead_times
 from dra_spawner.history.stored_settings import KeyFileError
 
-__all__ = ["RecordOutcome", "Recorder", "RecorderLimits"]
+__all__ = ["MAX_DECISION_AGE", "MAX_MEMORY_AGE", "RecordOutcome", "Recorder", "RecorderLimits", "delete_expired"]
+
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +70,7 @@ class RecorderLimits:
     """Time for one step of work after which the database counts as not available."""
 
 
-class Recorder:
+class Recorder(RecordSink):
     """Bounded queue of records, and a thread that writes them.
 
     If the database is full, locked, not available or of a newer version, the recorder logs it once, sets `problem`, and
@@ -340,3 +349,37 @@ def _id_of(record: Record) -> str:
             return record.group
         case PresentServers():
             return "the servers that are present"
+
+
+MAX_DECISION_AGE: Final = timedelta(days=30)
+"""Limit of the age of decisions, whatever the settings: there are many, and forecasts do not use them."""
+MAX_MEMORY_AGE: Final = timedelta(days=7)
+"""Limit of the age of records in memory, whatever the settings."""
+
+_AT_ONCE: Final = 2_000
+
+
+def delete_expired(database: HistoryDatabase, now: datetime, keep: timedelta, at_once: int = _AT_ONCE) -> bool:
+    """Delete some of the old records.
+
+    Parameters
+    ----------
+    keep
+        Age after which launches and lead times are deleted.
+    at_once
+        Limit of deleted rows of each kind.
+
+    Returns
+    -------
+    bool
+        Whether there may be more old records.
+    """
+    if database.is_in_memory:
+        keep = min(keep, MAX_MEMORY_AGE)
+    counts = (
+        database.delete_older(launches, launches.c.asked, now - keep, at_once),
+        database.delete_older(node_lead_times, node_lead_times.c.created, now - keep, at_once),
+        database.delete_older(learned_demands, learned_demands.c.at, now - keep, at_once),
+        database.delete_older(decisions, decisions.c.at, now - min(keep, MAX_DECISION_AGE), at_once),
+    )
+    return max(counts) >= at_once

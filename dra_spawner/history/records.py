@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 from dra_spawner.history.decision_log import Decision
 
@@ -17,6 +18,7 @@ __all__ = [
     "NodeLeadTime",
     "PresentServers",
     "Record",
+    "RecordSink",
     "RecordedDecision",
     "WaitCause",
 ]
@@ -142,6 +144,18 @@ class LearnedDemand:
 
 Record = Launch | NodeLeadTime | RecordedDecision | PresentServers | LearnedDemand
 """A record that `HistoryDatabase.add` writes."""
+
+
+class RecordSink(Protocol):
+    """What takes records, and returns at once."""
+
+    def record(self, record: Record, /) -> None:
+        """Take a record in."""
+
+    def record_all(self, records: Iterable[Record], /) -> None:
+        """Take records in, and drop none."""
+        for record in records:
+            self.record(record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from dra_spawner.spawner.devices.held import devices_of as held_devices_of
 from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.hub_parts.own_namespaces import own_namespaces
-from dra_spawner.spawner.my_devices.my_devices_reader import read_own_devices
+from dra_spawner.spawner.my_devices.my_devices_handler import read_own_devices
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.adversary.examples import EXAMPLES
@@ -293,7 +293,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.devices.facts_reading": _facts,
     "dra_spawner.spawner.devices.claim_reader": _claims,
     "dra_spawner.spawner.devices.held": _held_devices,
-    "dra_spawner.spawner.my_devices.my_devices_reader": _own_devices,
+    "dra_spawner.spawner.my_devices.my_devices_handler": _own_devices,
     "dra_spawner.spawner.devices.reader": _devices,
     "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
     "dra_spawner.kube.leader": _leader,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import dra_spawner.doctor
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.doctor.chart_objects import BASE_URL_WORD, HUB_WORD, IMAGE_WORD, NAMESPACE_WORD
+from dra_spawner.doctor.needed_rights import BASE_URL_WORD, HUB_WORD, IMAGE_WORD, NAMESPACE_WORD
 from tests.chart.rendering import CHART, run_helm
 
 OBJECTS = Path(str(resources.files(dra_spawner.doctor))) / "chart_objects.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.doctor.chart_objects import chart_objects_text
+from dra_spawner.doctor.needed_rights import chart_objects_text
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.polling import eventually
 

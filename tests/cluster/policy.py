@@ -10,7 +10,7 @@ from typing import Final
 import yaml
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.doctor.chart_objects import chart_objects_text
+from dra_spawner.doctor.needed_rights import chart_objects_text
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.api_connection import ApiRequest
 from tests.integration.devices import PRIORITY_CLASS

@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.doctor.chart_objects import chart_objects_text
+from dra_spawner.doctor.needed_rights import chart_objects_text
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "security.md"
 BEGIN: Final = "<!-- by python -m tests.docs.rights: begin -->\n"

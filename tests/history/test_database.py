@@ -21,8 +21,8 @@ from dra_spawner.history import migrations
 from dra_spawner.history.connecting import HistoryUrlError, engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
+from dra_spawner.history.recorder import MAX_DECISION_AGE, delete_expired
 from dra_spawner.history.records import LearnedDemand, MinuteCount, PresentServers, WaitCause
-from dra_spawner.history.retention import MAX_DECISION_AGE, delete_expired
 from dra_spawner.history.schema import METADATA
 from dra_spawner.history.stored_settings import KeyFileError
 from dra_spawner.history.user_names import UserNameMode, UserNames

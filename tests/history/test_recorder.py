@@ -16,9 +16,8 @@ from sqlalchemy import text
 from dra_spawner.history import connecting
 from dra_spawner.history.connecting import engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.history.recorder import Recorder, RecorderLimits, RecordOutcome
+from dra_spawner.history.recorder import MAX_MEMORY_AGE, Recorder, RecorderLimits, RecordOutcome
 from dra_spawner.history.records import PresentServers
-from dra_spawner.history.retention import MAX_MEMORY_AGE
 from tests.history.broken_databases import (
     fill,
     lock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import BinaryIO, TextIO
@@ -21,7 +21,6 @@ from kubernetes_asyncio.client import (
 from kubespawner.slugs import is_valid_label, safe_slug
 
 from dra_spawner.commands.checking.check_outcome import title
-from dra_spawner.commands.checking.user_values import user_values
 from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.reading import Progress
 from dra_spawner.commands.hub_files.profile_limits import MAX_RENDERED_VALUES, MAX_VALUES
@@ -30,14 +29,17 @@ from dra_spawner.commands.hub_files.sources import read_profiles
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.names import PROFILE, START_PREFIX, USERNAME
 from dra_spawner.profiles.choices import Choice, ListedChoice, list_choices, pick_choice
+from dra_spawner.profiles.compiler.claim_templates import vlan_numbers
 from dra_spawner.profiles.compiler.claims import Sharing
+from dra_spawner.profiles.compiler.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
+from dra_spawner.profiles.compiler.vlans import VlanRefused, vlan_owner
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.lint.hub_rules import UNREAD_CODE
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.profile_names import profile_name_problems
 from dra_spawner.profiles.syntax.problems import Problem, ProfileError, on_one_line
-from dra_spawner.profiles.syntax.templates import Values
+from dra_spawner.profiles.syntax.templates import SAMPLE_VALUES, Values
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.objects.pod_devices import attach_claims
 from dra_spawner.spawner.objects.shared_objects import SharedObject
@@ -281,3 +283,48 @@ def _yaml(choice: ListedChoice, objects: Sequence[JsonObject]) -> str:
     heading = f"# {title(choice)}\n"
     documents = (yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=120) for each in objects)
     return "".join(f"---\n{heading if not number else ''}{text}" for number, text in enumerate(documents))
+
+
+def user_values(user: str, groups: Collection[str], namespace: str, vlans: object) -> Values:
+    """Values of a user's default server.
+
+    Parameters
+    ----------
+    groups
+        The user's groups; empty: the user counts as a member of a group that may have a VLAN.
+    vlans
+        ``DRASpawner.vlans``. A range gives its first VLAN, as if none were in use.
+    """
+    slug = safe_slug(user)
+    return {
+        **SAMPLE_VALUES,
+        "username": slug,
+        "user_server": slug,
+        "servername": "",
+        "unescaped_username": user,
+        "unescaped_servername": "",
+        "pod_name": f"jupyter-{slug}",
+        "namespace": namespace,
+        **_vlan_values(user, groups, vlans),
+    }
+
+
+def _vlan_values(user: str, groups: Collection[str], vlans: object) -> Mapping[str, str | int]:
+    try:
+        policy = parse_vlan_policy(vlans)
+    except ProfileError:
+        return {}  # `dra-spawner check` reports what is wrong
+    if policy is None:
+        return {}
+    name = vlan_owner(policy, user, groups or policy.groups)
+    if isinstance(name, VlanRefused):
+        return {}
+    return _values_of(policy, name)
+
+
+def _values_of(policy: VlanPolicy, name: str) -> Mapping[str, str | int]:
+    mapped = policy.mapping.get(name)
+    values: dict[str, str | int] = {**vlan_numbers(mapped.vlan if mapped is not None else policy.vlans[0])}
+    if policy.by is OwnerKind.GROUP:
+        values["group"] = safe_slug(name)
+    return values | dict(mapped.values if mapped is not None else ())

@@ -13,7 +13,7 @@ from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.limits import PROFILE_FILES
 from dra_spawner.commands.cluster_files.reading import Progress, read_files, shown_names
 from dra_spawner.commands.hub_files.helm_values import profiles_of_values
-from dra_spawner.commands.hub_files.hub_config import profiles_of_hub_config
+from dra_spawner.commands.hub_files.hub_code import HubCode, run_hub_code
 from dra_spawner.commands.hub_files.profile_limits import MAX_VALUES, check_size
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
 from dra_spawner.commands.hub_files.service_chart import ServiceValues, service_of_hub, services_in
@@ -31,6 +31,7 @@ from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import hub_rules
 
 __all__ = ["DEFAULT_FILE", "kind_of_object", "read_profiles"]
+
 
 #: File to read when none is named.
 DEFAULT_FILE = "jupyterhub_config.py"
@@ -175,3 +176,19 @@ def _plain(value: object, file: str) -> Iterator[ProfilesFound]:
             "by name, each with the keys of device_claims",
         )
     yield ProfilesFound(file, None, {TRAIT: dict(value)})
+
+
+def profiles_of_hub_config(path: Path) -> ProfilesFound:
+    """The profiles of a ``jupyterhub_config.py``.
+
+    Raises
+    ------
+    InputError
+        If it cannot be run; the error has the line.
+    """
+    outcome = run_hub_code(HubCode(file=str(path.resolve())))
+    for problem in outcome.problems:
+        raise InputError(str(path), problem.line, "", problem.sentence_end)
+    settings = dict(outcome.settings)
+    listed = settings.pop("profile_list", None)
+    return ProfilesFound(str(path), listed, settings, is_filtered=callable(listed), spawner=outcome.spawner)

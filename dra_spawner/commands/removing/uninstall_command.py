@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Final, TextIO
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TextIO
 
 from dra_spawner import names
 from dra_spawner.commands.cluster_files.reading import Progress
-from dra_spawner.commands.removing.leaders import Leader, find_leaders
-from dra_spawner.commands.removing.plan import Plan, plan_removal
+from dra_spawner.commands.removing.found_objects import FoundLease, FoundObject
+from dra_spawner.commands.removing.plan import LeftObject, Plan, Removal, Unmarking, plan_removal
 from dra_spawner.commands.removing.removal_executor import GONE_SECONDS, RemovalExecutor
 from dra_spawner.commands.removing.survey import Failures, Survey
-from dra_spawner.commands.removing.uninstall_report import UninstallReport
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect
 
 __all__ = ["UninstallOptions", "run_uninstall"]
+
 
 _ROUNDS: Final = 4
 """Rounds of survey and removal, for objects that change in between."""
@@ -139,3 +140,155 @@ class _Uninstallation:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+_WATCH_SECONDS: Final = 3.0
+"""A leader renews its Lease every 2 s to 2.4 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A service that leads, or that led until a moment ago.
+
+    Attributes
+    ----------
+    until
+        Time at which its Lease expires without a renewal; None if this machine's clock cannot tell.
+    """
+
+    lease: FoundLease
+    until: datetime | None
+
+    @property
+    def name(self) -> str:
+        """Namespace and name of its Lease."""
+        return f"{self.lease.found.namespace}/{self.lease.found.name}"
+
+    def sentence(self, now: datetime) -> str:
+        """The reason why nothing is removed, and what to do."""
+        left = f"; if it has just been stopped, wait {(self.until - now).total_seconds():.0f} s" if self.until else ""
+        return (
+            f"A service leads (Lease {self.name}, held by {self.lease.holder}): it would create removed objects again. "
+            f"Stop it first{left}. To go on nevertheless, use --force."
+        )
+
+
+async def find_leaders(survey: Survey, now: datetime) -> list[Leader]:
+    """The services that lead, in all namespaces that the account may read.
+
+    A Lease that is valid by this machine's clock counts. The leader of an expired Lease may have a slow clock, so the
+    Lease is observed for long enough to see a renewal.
+
+    Raises
+    ------
+    KubernetesError
+        If Leases cannot be listed.
+    """
+    held = [each for each in await survey.leases(everywhere=True) if each.holder]
+    leaders = [Leader(each, until) for each in held if (until := _fresh_until(each, now))]
+    stale = [each for each in held if all(each is not leader.lease for leader in leaders)]
+    if stale:
+        await asyncio.sleep(_WATCH_SECONDS)
+        again = await survey.leases(everywhere=True)
+        leaders += [Leader(each, None) for each in again if each.holder and _was_renewed(each, stale)]
+    return leaders
+
+
+def _fresh_until(lease: FoundLease, now: datetime) -> datetime | None:
+    try:
+        until = datetime.fromisoformat(lease.renewed) + timedelta(seconds=lease.seconds)
+    except (ValueError, OverflowError):
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return until if until > now else None
+
+
+def _was_renewed(lease: FoundLease, before: Sequence[FoundLease]) -> bool:
+    return any(each.found.uid == lease.found.uid and each.found.version != lease.found.version for each in before)
+
+
+_NOTES = (
+    "The hub, servers' pods, home volumes and the namespaces that the hub created are not changed.",
+    "A hub that still uses DRASpawner creates claims at every start, and publishes its profiles (ConfigMap "
+    f"{names.SHAPES_CONFIG_MAP}): remove DRASpawner from the hub's configuration first.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UninstallReport:
+    """The result of an uninstallation, or of a dry run.
+
+    Attributes
+    ----------
+    leaders
+        A sentence for each service that leads.
+    problems
+        A sentence for each failure, missing rights first.
+    """
+
+    dry_run: bool
+    removed: Sequence[Removal]
+    unmarked: Sequence[Unmarking]
+    left: Sequence[LeftObject]
+    leaders: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON, which docs/how-to/uninstall.md describes."""
+        return {
+            "dryRun": self.dry_run,
+            "removed": [{**_named(each.object), "reason": each.reason} for each in self.removed],
+            "unmarked": [
+                {**_named(each.object), "labels": list(each.labels), "annotations": list(each.annotations)}
+                for each in self.unmarked
+            ],
+            "left": [
+                {
+                    **_named(each.object),
+                    "leftTo": "administrators" if each.is_administrators else "users",
+                    "reason": each.reason,
+                    "advice": each.advice,
+                }
+                for each in self.left
+            ],
+            "leaders": list(self.leaders),
+            "problems": list(self.problems),
+            "notes": list(_NOTES),
+        }
+
+    def text(self) -> str:
+        """The report for people, in several lines."""
+        would = "would be " if self.dry_run else ""
+        users = [each for each in self.left if not each.is_administrators]
+        by_hand = [each for each in self.left if each.is_administrators]
+        parts = [
+            _part(f"{would}removed", [(each.object.title, each.reason) for each in self.removed]),
+            _part(
+                f"labels and annotations that {would or 'were '}removed",
+                [(each.object.title, ", ".join((*each.labels, *each.annotations))) for each in self.unmarked],
+            ),
+            _part("left to users", [(each.object.title, f"{each.reason}. {each.advice}") for each in users]),
+            _part("left to administrators", [(each.object.title, f"{each.reason}: {each.advice}") for each in by_hand]),
+        ]
+        if not (self.removed or self.unmarked):
+            nothing = "There is nothing of dra-spawner to remove."
+            parts.insert(0, f"{nothing}\n" if not self.left else f"{nothing[:-1]}; what is left is below.\n")
+        parts.append("".join(f"{note}\n" for note in _NOTES))
+        return "\n".join(part for part in parts if part)
+
+
+def _named(found: FoundObject) -> dict[str, str]:
+    return {
+        "apiVersion": found.kind.api_version,
+        "kind": found.kind.name,
+        "namespace": found.namespace,
+        "name": found.name,
+    }
+
+
+def _part(heading: str, rows: Iterable[tuple[str, str]]) -> str:
+    rows = list(rows)
+    if not rows:
+        return ""
+    width = min(max(len(title) for title, _ in rows), 72)
+    return f"{heading} ({len(rows):,}):\n" + "".join(f"  {title:{width}}  {text}\n" for title, text in rows)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TextIO
 from urllib.parse import quote, urlsplit
 
@@ -16,14 +17,14 @@ import aiohttp
 
 from dra_spawner import names
 from dra_spawner.commands.cluster_files.reading import Progress
-from dra_spawner.commands.trying.findings import ChoiceState, Tried, judged
+from dra_spawner.commands.trying.findings import PHASES, ChoiceState, Tried, judged
 from dra_spawner.commands.trying.hub_client import HubClient, HubError, NoNamedServers
-from dra_spawner.commands.trying.report import report_json, tried_lines
 from dra_spawner.placeholders.planner.targets.choice_names import options_of, profile_of
 from dra_spawner.profiles.syntax.problems import on_one_line
 from dra_spawner.user_server.shown_devices import text
 
-__all__ = ["TryOptions", "is_url", "run_try"]
+__all__ = ["TryOptions", "is_url", "report_json", "run_try", "tried_lines"]
+
 
 _EXIT_FAILED: Final = 1
 _EXIT_INPUT: Final = 2
@@ -319,3 +320,30 @@ class _Seen:
             self.end(phase)
         if not event.get("ready"):
             self.said = text(raw.get("message") if isinstance(raw, Mapping) else event.get("message")) or self.said
+
+
+_WIDTH: Final = max(map(len, ChoiceState))
+
+
+def tried_lines(tried: Tried) -> Iterator[str]:
+    """Lines about one choice."""
+    yield f"{tried.state:{_WIDTH}}  {on_one_line(tried.choice)}: {on_one_line(tried.sentence)}"
+    blank = " " * _WIDTH
+    for each in tried.gpus:
+        yield f"{blank}  nvidia-smi: {each}"
+    phases = ", ".join(f"{name} {tried.phases[name]:.1f} s" for name in PHASES if name in tried.phases)
+    if phases:
+        yield f"{blank}  {phases}"
+
+
+def report_json(hub_url: str, tried: Sequence[Tried], left: Sequence[str]) -> str:
+    """The report as JSON.
+
+    Parameters
+    ----------
+    left
+        What was not removed, as sentences.
+    """
+    counts = {state.value: sum(each.state is state for each in tried) for state in ChoiceState}
+    items = [asdict(each) for each in tried]
+    return json.dumps({"hub": hub_url, **counts, "tried": items, "not_removed": list(left)}, indent=1)

@@ -8,11 +8,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import Decision, DecisionLog, NumberedDecision
-from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
+from dra_spawner.history.records import (
+    Launch,
+    NodeLeadTime,
+    PresentServers,
+    Record,
+    RecordedDecision,
+    RecordSink,
+    WaitCause,
+)
 from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.kube.pod_ends import DISRUPTION, end_sentence, unannounced_end
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
@@ -29,7 +37,7 @@ from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.usage.held_devices import held_devices
 
-__all__ = ["HistoryFeed", "RecordSink", "RecordSinks"]
+__all__ = ["HistoryFeed", "RecordSinks"]
 
 #: The API server stamps whole seconds: what happened so short a time ago happened when it was seen.
 _JUST: Final = timedelta(seconds=2)
@@ -45,18 +53,8 @@ _SERVER_DETAILS: Final = ("beside", "for")
 _WORD: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 
 
-class RecordSink(Protocol):
-    """What takes records, and returns at once."""
-
-    def record(self, record: Record, /) -> None:
-        """Write a record soon."""
-
-    def record_all(self, records: Iterable[Record], /) -> None:
-        """Write records soon, and drop none."""
-
-
 @dataclass(frozen=True, slots=True)
-class RecordSinks:
+class RecordSinks(RecordSink):
     """Several sinks as one."""
 
     sinks: tuple[RecordSink, ...]

@@ -7,6 +7,7 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
@@ -23,10 +24,9 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.records.controller_counts import ControllerCounts
 from dra_spawner.placeholders.controller.records.event_recorder import NODE_NAMESPACE, EventRecorder
-from dra_spawner.placeholders.controller.records.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.records.launch_waits import LaunchWaits
 from dra_spawner.placeholders.controller.records.node_lead_times import NodeLeadTimes
-from dra_spawner.placeholders.controller.records.session_records import SessionRecords
+from dra_spawner.placeholders.controller.records.session_records import HandoverTimes, SessionRecords
 from dra_spawner.placeholders.controller.round.cluster_limits import ClusterLimits, pending_uids
 from dra_spawner.placeholders.controller.round.drained_devices import DrainedDevices
 from dra_spawner.placeholders.controller.round.executor import ActionExecutor
@@ -46,7 +46,7 @@ from dra_spawner.placeholders.controller.sources.target_source import Configured
 from dra_spawner.placeholders.controller.sources.ticket_source import TicketSource, end_ticket
 from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
-from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeholder, View
+from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, View
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.decisions.orders import RefusedOrder, ordered_placeholder
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
@@ -119,6 +119,8 @@ class PlaceholderController:
         self._followed: tuple[Policy, int, Policy] | None = None
         self._reservation_problem = ""
         self._record = ReservationLog(decisions, self.now, self.name_of)
+        self._followers = (self.shapes, self.overrides, self.server_namespaces)
+        self._following = AsyncExitStack()
         self._tasks = OwnedTasks()
         self.counts = ControllerCounts()
         decisions.on_append(self.counts.note)
@@ -177,22 +179,19 @@ class PlaceholderController:
         tasks = self._tasks.problems()
         if not self.is_on:
             return tasks
-        found = [*(f"{each}." for each in self._wanted.problems), *tasks]
-        if self.shapes.problem:
-            found.insert(0, f"Placeholders: {self.shapes.problem}.")
-        if self.server_namespaces.problem:
-            found.append(f"Servers: {self.server_namespaces.problem}.")
-        if self.overrides.problem:
-            found.append(f"Overrides by the API: {self.overrides.problem}.")
-        found += self.drained_devices.problems()
-        if self.tickets is not None and self.tickets.problem:
-            found.append(f"Tickets: {self.tickets.problem}.")
-        if self._reconciler is not None:
-            found += self._reconciler.problems()
-        found += (f"Scale-ahead: {each}." for each in self.targets.problems(self.now()))
-        if self._reservation_problem:
-            found.append(f"Placeholders: nothing can be reserved: {self._reservation_problem}.")
-        return tuple(found)
+        reserving = self._reservation_problem and f"nothing can be reserved: {self._reservation_problem}"
+        by_part = (
+            ("Placeholders", self.shapes.problem),
+            ("Servers", self.server_namespaces.problem),
+            ("Overrides by the API", self.overrides.problem),
+            ("Tickets", self.tickets.problem if self.tickets is not None else ""),
+            ("Placeholders", reserving),
+            *(("Scale-ahead", each) for each in self.targets.problems(self.now())),
+        )
+        found = [f"{part}: {problem}." for part, problem in by_part if problem]
+        reconciler = self._reconciler.problems() if self._reconciler is not None else ()
+        wanted = (f"{each}." for each in self._wanted.problems)
+        return (*found, *wanted, *tasks, *self.drained_devices.problems(), *reconciler)
 
     @property
     def _wanted(self) -> WantedPolicy:
@@ -250,7 +249,7 @@ class PlaceholderController:
             now=self.now,
         )
         executor = ActionExecutor(
-            self._api, placeholders, may_act=may_act, new_name=self._new_name, on_done=events.note, tickets=self.tickets
+            self._api, placeholders, may_act=may_act, new_name=_new_name, on_done=events.note, tickets=self.tickets
         )
         reconciler = Reconciler(
             self.watch,
@@ -321,7 +320,10 @@ class PlaceholderController:
         OverridesUnavailable
             If the order cannot be stored.
         """
-        found = self._placeholder_to_end(name, releases=releases)
+        if self._reconciler is None:
+            raise NotLeading("this replica does not manage placeholders at present")
+        key = ObjectKey(self.settings.placeholders.namespace, name)
+        found = ordered_placeholder(self.view(), key, releases)
         server = found.reservation.pod if releases and found.reservation is not None else ""
         order = StoredOrder(found.key, found.pod.uid, server, by, self.now())
 
@@ -331,11 +333,6 @@ class PlaceholderController:
             return present.with_order(order)
 
         await self.overrides.change(add)
-
-    def _placeholder_to_end(self, name: str, *, releases: bool) -> Placeholder:
-        if self._reconciler is None:
-            raise NotLeading("this replica does not manage placeholders at present")
-        return ordered_placeholder(self.view(), ObjectKey(self.settings.placeholders.namespace, name), releases)
 
     def _cluster_limits(self, reconciler: Reconciler) -> ClusterLimits:
         settings = self.settings.placeholders
@@ -421,8 +418,7 @@ class PlaceholderController:
     async def wait_ended(self) -> None:
         """Wait until the informer of the published shapes ends, and raise the cause; return if there is none."""
         if self.is_on:
-            followed = (self.shapes, self.overrides, self.server_namespaces)
-            informers = [asyncio.create_task(each.wait_ended()) for each in followed]
+            informers = [asyncio.create_task(each.wait_ended()) for each in self._followers]
             try:
                 await asyncio.wait(informers, return_when=asyncio.FIRST_COMPLETED)
                 for each in informers:
@@ -435,18 +431,16 @@ class PlaceholderController:
     async def __aenter__(self) -> Self:
         """Follow the published shapes, if placeholders are configured."""
         if self.is_on:
-            await self.shapes.__aenter__()
-            await self.overrides.__aenter__()
-            await self.server_namespaces.__aenter__()
+            async with AsyncExitStack() as stack:
+                for each in self._followers:
+                    await stack.enter_async_context(each)
+                self._following = stack.pop_all()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.is_on:
-            await self.server_namespaces.__aexit__(exc_type, exc, traceback)
-            await self.overrides.__aexit__(exc_type, exc, traceback)
-            await self.shapes.__aexit__(exc_type, exc, traceback)
+        await self._following.__aexit__(exc_type, exc, traceback)
 
     def _drivers_of(self, kind: str) -> Collection[str]:
         return self.latest.planner_state.drivers.get(kind, ()) if self.latest is not None else ()
@@ -455,5 +449,6 @@ class PlaceholderController:
         if self._reconciler is not None:
             self._reconciler.wake()
 
-    def _new_name(self, shape: Shape) -> str:
-        return f"placeholder-{shape.id[:8]}-{secrets.token_hex(4)}"
+
+def _new_name(shape: Shape) -> str:
+    return f"placeholder-{shape.id[:8]}-{secrets.token_hex(4)}"

@@ -12,9 +12,16 @@ from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.intel_gas.gas_findings import findings as intel_gas_findings
 from dra_spawner.profiles.lint import rules
-from dra_spawner.profiles.lint.access import admin_findings, alternative_findings, config_findings
 from dra_spawner.profiles.lint.capacity import capacity_findings
-from dra_spawner.profiles.lint.cluster import class_findings, field_findings, same_hardware_findings, version_findings
+from dra_spawner.profiles.lint.cluster import (
+    admin_findings,
+    alternative_findings,
+    class_findings,
+    config_findings,
+    field_findings,
+    same_hardware_findings,
+    version_findings,
+)
 from dra_spawner.profiles.lint.constraints import constraint_findings
 from dra_spawner.profiles.lint.defects import defect_findings, rush_findings
 from dra_spawner.profiles.lint.fit import extended_findings, fit_findings, unselected_findings

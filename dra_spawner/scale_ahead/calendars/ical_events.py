@@ -9,13 +9,18 @@ changed occurrences, is computed by itself, within its share of the time. Number
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time as clock
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from itertools import islice
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -29,12 +34,12 @@ from dra_spawner.scale_ahead.calendars.ical_text import (
     zones_of,
 )
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.calendars.time_limit import TooSlow, time_limit
 
 if TYPE_CHECKING:
     from ical.event import Event
 
 __all__ = ["CalendarReading", "CalendarUnreadable", "read_ical"]
+
 
 #: Limit of events that announce users.
 _MAX_SERIES: Final = 1_000
@@ -357,3 +362,42 @@ def _moment(when: date | datetime, zone: tzinfo) -> datetime:
         return when.replace(tzinfo=zone)
     # A zone that the calendar defines computes at each use.
     return when if when.tzinfo is UTC or isinstance(when.tzinfo, ZoneInfo) else when.astimezone(zone)
+
+
+#: The signal comes again while the code goes on, as code of others may have swallowed what the first one raised.
+_AGAIN_SECONDS: Final = 0.05
+
+
+class TooSlow(BaseException):
+    """Raised in code that exceeds its time. No ``except Exception`` catches it."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt Python code of the main thread after some seconds of processor time.
+
+    Other threads get no signals: there, nothing is limited.
+
+    Raises
+    ------
+    TooSlow
+        If the code takes longer.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    is_over = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # What a callback of a weak reference raises is lost; the signal comes again.
+        if not is_over and (frame is None or frame.f_globals.get("__name__") != weakref.__name__):
+            raise TooSlow
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _AGAIN_SECONDS)
+        yield
+    finally:
+        is_over = True
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

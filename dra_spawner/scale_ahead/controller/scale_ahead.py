@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, Record
+from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, Record, RecordSink
 from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
@@ -115,7 +115,7 @@ class GroupForecast:
         )
 
 
-class ScaleAhead:
+class ScaleAhead(RecordSink):
     """See the module. It takes records, and is asked for ranges of placeholders.
 
     Parameters
@@ -174,11 +174,6 @@ class ScaleAhead:
                 self._note_launch(record)
             case NodeLeadTime():
                 self._note_lead_time(record)
-
-    def record_all(self, records: Iterable[Record]) -> None:
-        """Take records in."""
-        for record in records:
-            self.record(record)
 
     def _note_launch(self, launch: Launch) -> None:
         if self._counter is None or not launch.choice:
@@ -239,8 +234,7 @@ class ScaleAhead:
         entries = self.calendars.occurrences(datetime_of(until) - days, days + LONGEST_LEAD)
         for group in groups:
             near = NearEntries([each for each in entries if find_choice(each.profile, group.choices) is not None])
-            slots = self.slots(view, group) if view is not None else NewNodeSlots()
-            starts = options.node_starts_per_minute or slots.starts_per_minute
+            slots, starts = self._new_node(view, group)
             situation = replace(self._situation_of(group), slots_per_node=slots.slots, node_starts_per_minute=starts)
             known = PastOfGroup(counts.get(group.name, {}), (states or {}).get(group.name, ""), situation, near.near)
             policy = policy_for(self.settings.named_choice(group), self.settings.policies)
@@ -372,7 +366,7 @@ class ScaleAhead:
         running = sum(bool(pod.node_name) for pod in servers)
         reserved = {each.reservation.pod for each in placeholders if each.reservation is not None}
         waiting = sum(not pod.node_name and pod.name not in reserved for pod in servers)
-        slots, starts = self.slots(view, group), self.settings.options.node_starts_per_minute
+        slots, starts = self._new_node(view, group)
         self._fullest[group.shape] = max(self._fullest.get(group.shape, 0), *nodes.values(), 0)
         return GroupSituation(
             lead=self._lead_of(kinds, slots.lead),
@@ -384,8 +378,14 @@ class ScaleAhead:
             occurrences=occurrences,
             slots_per_node=slots.slots or self._fullest[group.shape] or None,
             has_own_nodes=len(kinds) <= 1 and has_own_nodes(view, group.shape, nodes, slots.slots),
-            node_starts_per_minute=starts if starts is not None else slots.starts_per_minute,
+            node_starts_per_minute=starts,
         )
+
+    def _new_node(self, view: View | None, group: ProfileGroup) -> tuple[NewNodeSlots, float | None]:
+        """What a new node brings for a group, and how many nodes start a minute, as configured or else as described."""
+        slots = self.slots(view, group) if view is not None else NewNodeSlots()
+        configured = self.settings.options.node_starts_per_minute
+        return slots, configured if configured is not None else slots.starts_per_minute
 
     def _lead_of(self, kinds: frozenset[str], described: timedelta | None = None) -> timedelta:
         """The longest lead time of some kinds of nodes; of all that were seen, if these were not; else as described."""

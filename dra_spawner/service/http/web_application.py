@@ -38,17 +38,27 @@ from dra_spawner.service.http.classes.class_feed import ClassFeedHandler
 from dra_spawner.service.http.classes.class_news import ClassNewsHandler
 from dra_spawner.service.http.classes.classes_page import ClassesPage
 from dra_spawner.service.http.idle.idle_handlers import IdleKeepHandler, IdlePage, IdleServersHandler
-from dra_spawner.service.http.openapi_handler import OpenApiHandler
+from dra_spawner.service.http.openapi import openapi_document
 from dra_spawner.service.http.pages import override_pages
 from dra_spawner.service.http.pages.nodes_page import NodesPage
 from dra_spawner.service.http.pages.timeline_handler import TimelineHandler, TimelinePage
 from dra_spawner.service.http.pages.today_page import TodayHandler, TodayPage
-from dra_spawner.service.http.requests.authentication import CallbackHandler
+from dra_spawner.service.http.requests.authentication import ApiHandler, CallbackHandler
+from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.requests.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.service.http.tickets.ticket_handlers import OwnTicketsHandler, TicketHandler, TicketsHandler
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["ADDRESSES", "web_application"]
+
+
+class OpenApiHandler(ApiHandler):
+    """``GET api/openapi.json``: every address of the service, with examples."""
+
+    @endpoint("This document.", Access.READ, answer={"type": "object", "examples": [{"openapi": "3.1.0"}]})
+    async def get(self) -> None:
+        self.write_json(openapi_document(self.settings["addresses"], self.web.prefix))
+
 
 _HERE = Path(__file__).parent
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,12 +20,13 @@ from typing import Final
 
 import aiohttp
 
-from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
 
-__all__ = ["AvailabilityClient", "AvailabilityView", "availability_client"]
+__all__ = ["AvailabilityClient", "AvailabilityView", "InvalidProfiles", "availability_client", "read_profiles"]
+
 
 #: Shortest time between two questions for the same.
 _INTERVAL_SECONDS: Final = 1.0
@@ -200,3 +202,68 @@ async def _get(address: ServiceAddress, query: Mapping[str, str]) -> tuple[objec
 def _age(header: str) -> float:
     """Seconds of the header ``Age`` (RFC 9111); 0 where there is none."""
     return float(min(int(header), _LONGEST_AGE_SECONDS)) if header.isascii() and header.isdecimal() else 0.0
+
+
+_LONGEST_SENTENCE: Final = 200
+_LONGEST_WAIT_SECONDS: Final = 30 * 24 * 3600
+
+
+class InvalidProfiles(ValueError):
+    """Raised for an answer that is none; the message names the error."""
+
+
+def read_profiles(answer: object) -> dict[str, ShownAvailability]:
+    """Availability by the name of the choice.
+
+    An item that is wrong, or of a service without states, is `UNKNOWN`. Names are not checked: they are compared with
+    those of the form.
+
+    Raises
+    ------
+    InvalidProfiles
+        If there is no list of items.
+    """
+    items = answer.get("items") if isinstance(answer, Mapping) else None
+    if not isinstance(items, list):
+        raise InvalidProfiles("its answer has no list of items")
+    return {
+        item["name"]: _shown(item.get("availability"))
+        for item in items
+        if isinstance(item, Mapping) and isinstance(item.get("name"), str)
+    }
+
+
+def _shown(availability: object) -> ShownAvailability:
+    if not isinstance(availability, Mapping):
+        return UNKNOWN
+    try:
+        state = AvailabilityState(str(availability.get("state")))
+        return ShownAvailability(state, _sentence(availability.get("sentence")), _wait(availability.get("wait")))
+    except ValueError:
+        return UNKNOWN
+
+
+def _sentence(value: object) -> str:
+    """Printable text of one line."""
+    if not isinstance(value, str) or len(value) > _LONGEST_SENTENCE:
+        raise ValueError(value)
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in value).split())
+
+
+def _wait(value: object) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise ValueError(value)
+    low, high = (_seconds(value.get(name)) for name in ("low_seconds", "high_seconds"))
+    if low > high:
+        raise ValueError(value)
+    return low, high
+
+
+def _seconds(value: object) -> int:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(value)
+    if not 0 <= value <= _LONGEST_WAIT_SECONDS:
+        raise ValueError(value)
+    return round(value)

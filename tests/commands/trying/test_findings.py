@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dra_spawner.commands.trying.findings import ChoiceState, Tried, judged
-from dra_spawner.commands.trying.report import report_json, tried_lines
+from dra_spawner.commands.trying.try_command import report_json, tried_lines
 
 SHARE = {"capacity": "memory", "amount": "10Gi", "total": "40Gi", "text": "10 GiB of 40 GiB"}
 GPU = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dra_spawner.profiles.syntax.free_text import matches_whole
-from dra_spawner.profiles.syntax.user_options import user_options_problem
+from dra_spawner.profiles.syntax.user_options import matches_whole, user_options_problem
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,12 @@ import time
 import pytest
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.profiles.syntax.free_text import MAX_FREE_TEXT
-from dra_spawner.profiles.syntax.user_options import UnreadName, form_fields_problem, user_options_problem
+from dra_spawner.profiles.syntax.user_options import (
+    MAX_FREE_TEXT,
+    UnreadName,
+    form_fields_problem,
+    user_options_problem,
+)
 from tests.all_of_them import all_of_them
 from tests.presence import present
 

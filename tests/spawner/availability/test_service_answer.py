@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
+from dra_spawner.spawner.availability.client import InvalidProfiles, read_profiles
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from tests.all_of_them import all_of_them
 from tests.examples import example_count

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from dra_spawner.history.records import Launch, PresentServers, Record
+from dra_spawner.history.records import Launch, PresentServers, Record, RecordSink
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.answers.waits import FEWEST_EXAMPLES, SeenSession, SessionLengths
 from dra_spawner.placeholders.planner.targets.choice_names import profile_of
+from dra_spawner.simulator.model.claims import ObjectKey
+from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["SessionRecords"]
+__all__ = ["HandoverTimes", "SessionRecords"]
+
 
 #: Limits of what is remembered: ended sessions of a choice, choices, and sessions that run.
 _MAX_ENDED: Final = 300
@@ -29,7 +34,7 @@ class _OfChoice:
     ended: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
 
 
-class SessionRecords:
+class SessionRecords(RecordSink):
     """A sink of records that remembers a bounded number of sessions."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -46,11 +51,6 @@ class SessionRecords:
                 self._note(record)
             case PresentServers():
                 self._running = {uid: each for uid, each in self._running.items() if uid in record.uids}
-
-    def record_all(self, records: Iterable[Record]) -> None:
-        """Take records in."""
-        for record in records:
-            self.record(record)
 
     def learn(self, past: Iterable[Launch], since: datetime) -> None:
         """Take in all launches of the past that began after a time."""
@@ -114,3 +114,43 @@ class SessionRecords:
 
 def _before(begin: datetime, since: datetime) -> float:
     return max((since - begin).total_seconds(), 0.0)
+
+
+_LONGEST: Final = 600.0
+
+
+class HandoverTimes:
+    """Watches for the pods of reservations.
+
+    Parameters
+    ----------
+    clock
+        Monotonic seconds.
+    """
+
+    def __init__(self, watch: ClusterWatch, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._watch = watch
+        self._clock = clock
+        self._begun: dict[ObjectKey, float] = {}
+        self._callbacks: list[Callable[[float], None]] = []
+        watch.on_change(self._note)
+
+    def on_bound(self, callback: Callable[[float], None]) -> None:
+        """Register a callback for the seconds of each handover."""
+        self._callbacks.append(callback)
+
+    def begin(self, namespace: str, pod: str) -> None:
+        """Note a reservation for a pod that does not exist yet."""
+        now = self._clock()
+        # Forget pods that never came.
+        self._begun = {key: since for key, since in self._begun.items() if now - since < _LONGEST}
+        self._begun[ObjectKey(namespace, pod)] = now
+
+    def _note(self, change: Change) -> None:
+        if change.kind is not Kind.POD or change.key not in self._begun:
+            return
+        pod = self._watch.snapshot.pods.get(change.key)
+        if pod is not None and pod.node_name:
+            seconds = self._clock() - self._begun.pop(change.key)
+            for callback in self._callbacks:
+                callback(seconds)

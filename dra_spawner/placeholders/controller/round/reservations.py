@@ -11,9 +11,8 @@ from typing import Final, TypeAlias
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.reconciler import Reconciler
-from dra_spawner.placeholders.planner.answers.borrowing import find_borrowers_placement
 from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement, held_placement
-from dra_spawner.placeholders.planner.answers.reservation import decide_reservation
+from dra_spawner.placeholders.planner.answers.reservation import decide_reservation, find_borrowers_placement
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.safeguards import hold_reason
 from dra_spawner.placeholders.planner.targets.policy import Policy

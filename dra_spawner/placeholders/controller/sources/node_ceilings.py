@@ -8,12 +8,12 @@ more nodes of the kind at once than there are now.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.history.records import NodeLeadTime, Record
+from dra_spawner.history.records import NodeLeadTime, Record, RecordSink
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.simulator.model.cluster_objects import Kind
@@ -29,7 +29,7 @@ _MAX_KINDS: Final = 200
 _LONGEST: Final = timedelta(hours=2)
 
 
-class NodeCeilings:
+class NodeCeilings(RecordSink):
     """See the module."""
 
     def __init__(self, watch: ClusterWatch, settings: ControllerSettings, *, now: Callable[[], datetime]) -> None:
@@ -53,11 +53,6 @@ class NodeCeilings:
             self._seen[record.uid] = record
             if len(self._seen) > _MAX_NODES:
                 del self._seen[next(iter(self._seen))]
-
-    def record_all(self, records: Iterable[Record]) -> None:
-        """Take records in."""
-        for record in records:
-            self.record(record)
 
     @property
     def has_autoscaler(self) -> bool:

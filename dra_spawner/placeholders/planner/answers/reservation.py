@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, timedelta
+from types import MappingProxyType
 
+from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, IllegalEvent, PlaceholderSeen, after
 from dra_spawner.placeholders.planner.actions import ReservedClaim, ReservePlaceholder
-from dra_spawner.placeholders.planner.answers.placement import Placement
+from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.policy import Policy
+from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["decide_reservation"]
+__all__ = ["decide_reservation", "find_borrowers_placement"]
 
 
 def decide_reservation(
@@ -59,3 +65,26 @@ def decide_reservation(
         placement.state.value,
         placeholder.ticket,
     )
+
+
+def find_borrowers_placement(
+    view: View,
+    policy: Policy,
+    shape: Shape,
+    namespace: str,
+    drivers_of_kind: Mapping[str, frozenset[str]] = MappingProxyType({}),
+) -> Placement:
+    """The placement of a server whose user is over a budget; see `find_placement`.
+
+    Such users borrow devices while these are not scarce. A device is scarce for a choice if a server of it could not
+    start now without a placeholder's device: no other device is free on any present node. Only then such a user gets no
+    warm placeholder.
+
+    The pod is not held back: as any pending pod, it may preempt placeholders, after those of users within budget.
+    """
+    if not shape.wants_devices:
+        return find_placement(view, policy, shape, namespace, drivers_of_kind)
+    cold = find_placement(view, policy, shape, namespace, drivers_of_kind, leaves_warm=True)
+    if cold.state is AvailabilityState.FREE:
+        return find_placement(view, policy, shape, namespace, drivers_of_kind)
+    return replace(cold, is_behind=cold.state is not AvailabilityState.NEVER)

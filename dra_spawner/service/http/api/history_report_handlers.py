@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import UTC
 from typing import Any, Final
 
+from sqlalchemy.exc import SQLAlchemyError
 from tornado.web import HTTPError
 
 from dra_spawner.fairness.report_notes import effect_text
@@ -15,10 +17,11 @@ from dra_spawner.scale_ahead.reports.fragments import miss_table
 from dra_spawner.scale_ahead.reports.history_misses import MissReport
 from dra_spawner.scale_ahead.reports.miss_rows import entry_line, miss_json, miss_row
 from dra_spawner.scale_ahead.reports.timeline import days
+from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.figures.device_use import DeviceUseReport
+from dra_spawner.service.figures.history_report import HistoryReport, ReportT
 from dra_spawner.service.http.requests.authentication import ApiHandler, PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
-from dra_spawner.service.http.requests.history_reports import found_report
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.requests.users_named import USER_KEYS, user_and_groups
 from dra_spawner.service.http.schemas.demand_schemas import MISSES, STANDING, STANDING_QUESTION, USE
@@ -151,3 +154,28 @@ def _tables(found: DeviceUseReport) -> Mapping[str, Any]:
         "standings": used.standings[:_MOST_ROWS],
         "effect": effect_text(used) if used.standings else "",
     }
+
+
+log = logging.getLogger(__name__)
+
+
+async def found_report(context: ServiceContext, cached: HistoryReport[ReportT]) -> ReportT:
+    """The report.
+
+    Raises
+    ------
+    HTTPError
+        503, with the reason, if the history cannot be read.
+    """
+    if because := context.history_unavailable_because():
+        # The text of an error may have a percent sign.
+        raise HTTPError(503, "%s", because)
+    database = context.history.recorder.database if context.history is not None else None
+    assert database is not None
+    try:
+        return await cached.report(database, context.now())
+    except TimeoutError:
+        raise HTTPError(503, "The history does not answer in time. Try again in some minutes.") from None
+    except SQLAlchemyError as error:
+        log.error("The history cannot be read: error=%s", type(error).__name__)
+        raise HTTPError(503, "The history is not available: it cannot be read.") from None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
-from dra_spawner.placeholders.planner.answers.borrowing import find_borrowers_placement
 from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.answers.reservation import find_borrowers_placement
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
