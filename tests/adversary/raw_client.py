@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 from types import TracebackType
 from typing import Self
@@ -74,3 +75,18 @@ def request(method: str, path: str, *headers: str, body: bytes = b"") -> bytes:
     """A request as it is sent, with `headers` and a length that is said there or nowhere."""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "", ""]
     return "\r\n".join(lines).encode("latin-1") + body
+
+
+class Answer:
+    """A server's answer, or nothing."""
+
+    def __init__(self, raw: bytes) -> None:
+        head, _, self.body = raw.removeprefix(b"HTTP/1.1 100 (Continue)\r\n\r\n").partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        self.status = int(first.split()[1]) if first else 0
+        self.headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
+        self.raw = raw
+
+    @property
+    def message(self) -> str:
+        return str(json.loads(self.body)["detail"])

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 
 from tests.adversary.hostile_requests import PARAMETERS
-from tests.adversary.raw_client import RawClient, request
+from tests.adversary.raw_client import Answer, RawClient, request
 from tests.api_table import TABLE
 from tests.cluster.under_test import ClusterUnderTest
 from tests.examples import example_count
@@ -102,21 +102,6 @@ class Callers:
 
         found: Answer = await eventually(answer, "it is answered")
         return found
-
-
-class Answer:
-    """A server's answer, or nothing."""
-
-    def __init__(self, raw: bytes) -> None:
-        head, _, self.body = raw.removeprefix(b"HTTP/1.1 100 (Continue)\r\n\r\n").partition(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")
-        self.status = int(first.split()[1]) if first else 0
-        self.headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
-        self.raw = raw
-
-    @property
-    def message(self) -> str:
-        return str(json.loads(self.body)["detail"])
 
 
 async def test_requests_at_the_service_of_a_hub(embedded_cluster: ClusterUnderTest) -> None:

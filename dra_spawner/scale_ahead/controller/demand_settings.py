@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from dra_spawner.profiles.syntax.problems import Problem
 from dra_spawner.profiles.syntax.settings_reader import DAY_ALLOWED, SettingsReader, readers_of_list, refuse_settings
 from dra_spawner.scale_ahead.calendars.demand_lines import read_demand_line
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
-from dra_spawner.scale_ahead.calendars.local_zone import local_zone
 from dra_spawner.scale_ahead.demand.estimators.quantile import hit_rate_of_costs
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
@@ -19,11 +21,13 @@ __all__ = [
     "CalendarLocation",
     "DemandOptions",
     "ScaleAheadMode",
+    "local_zone",
     "read_calendar_entries",
     "read_calendar_entry",
     "read_calendars",
     "read_demand",
 ]
+
 
 _MAX_ENTRIES: Final = 1000
 _HIT_RATES: Final = (0.5, 0.9999)
@@ -227,3 +231,16 @@ def _local_time(text: str) -> datetime:
     if not _YEARS[0] <= moment.year <= _YEARS[1]:
         raise ValueError("times beyond the calendar cannot be compared")
     return moment
+
+
+def local_zone(local_time: Path = Path("/etc/localtime")) -> tzinfo:
+    """The zone that the variable TZ names, else the one of the system; UTC if neither names one."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    _, _, of_system = str(local_time.resolve()).partition("/zoneinfo/")
+    name = named or of_system
+    if not name or name in ("UTC", "Etc/UTC"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # no name of a zone, such as a rule of POSIX
+        return UTC

@@ -420,10 +420,7 @@ def _physical(name: str, **attributes: str) -> JsonObject:
 
 
 def test_a_gpu_that_is_published_beside_its_slices():
-    slices = [
-        _physical(f"mig-{number}", type="mig", profile="2g.20gb", uuid=f"MIG-{number}", parentUUID="GPU-1")
-        for number in range(2)
-    ]
+    slices = [_physical(f"mig-{n}", type="mig", profile="2g.20gb", uuid=f"MIG-{n}", parentUUID="GPU-1") for n in (0, 1)]
     whole = _physical("gpu-0", type="gpu", uuid="GPU-1", productName="A100")
     other = _physical("gpu-1", type="gpu", uuid="GPU-2", productName="A100")
     facts = Bed("a", {"gpu.nvidia.com": ({"devices": [*slices, whole, other]},)}).facts()

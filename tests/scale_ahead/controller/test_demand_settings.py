@@ -13,11 +13,11 @@ import pytest
 from traitlets import TraitError
 
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
-from dra_spawner.scale_ahead.calendars.local_zone import local_zone
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.controller.demand_settings import (
     CalendarLocation,
     ScaleAheadMode,
+    local_zone,
     read_calendar_entries,
     read_calendars,
     read_demand,

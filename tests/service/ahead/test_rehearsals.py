@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -27,7 +27,6 @@ from dra_spawner.placeholders.planner.targets.placeholder_objects import Placeho
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
-from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, read_calendar_entries, read_demand
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
@@ -95,26 +94,29 @@ def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
     return Occurrence("physics", profile, IN_AN_HOUR, IN_AN_HOUR + timedelta(hours=1), users)
 
 
+PHYSICS: Final = {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}
+
+
+async def rehearsed_entries(service: ScaleAheadController, *entries: object, **more: Any) -> RehearsedEntries:
+    """The entries of a calendar after their rehearsals."""
+    service.scale_ahead.calendars = CalendarBook(read_calendar_entries(list(entries), UTC))
+    found = RehearsedEntries(service, Rehearsals(service, **more))
+    await found.refresh()
+    return found
+
+
 @pytest.mark.promise("Each class of a calendar is rehearsed, and its problems are reported.")
 async def test_entries_are_rehearsed_and_their_problems_are_reported() -> None:
-    entries = read_calendar_entries(
-        [
-            {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "small"},
-            {"users": "400 of gpu-slice", "begins": "2026-03-02 11:00", "name": "large"},
-            {"users": "5 of gpu-slice", "begins": "2026-03-02 08:50", "name": "has begun"},
-            {"users": "400 of gpu-slice", "begins": "2026-03-04 10:00", "name": "later"},
-            {"users": "400 of another", "begins": "2026-03-02 10:00", "name": "of nobody"},
-        ],
-        UTC,
+    rehearsed = await rehearsed_entries(
+        controller(most=100),
+        {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "small"},
+        {"users": "400 of gpu-slice", "begins": "2026-03-02 11:00", "name": "large"},
+        {"users": "5 of gpu-slice", "begins": "2026-03-02 08:50", "name": "has begun"},
+        {"users": "400 of gpu-slice", "begins": "2026-03-04 10:00", "name": "later"},
+        {"users": "400 of another", "begins": "2026-03-02 10:00", "name": "of nobody"},
     )
-    service = controller(most=100)
-    service.scale_ahead.calendars = CalendarBook(entries)
-    rehearsed = RehearsedEntries(service, Rehearsals(service))
-    await rehearsed.refresh()
-    assert {each.name: result.is_possible for each, result in rehearsed.results.items()} == {
-        "small": True,
-        "large": False,
-    }
+    found = {each.name: result.is_possible for each, result in rehearsed.results.items()}
+    assert found == {"small": True, "large": False}
     (problem,) = rehearsed.problems()
     assert problem.startswith("Scale-ahead: calendar entry 'large' at 2026-03-02 11:00 UTC: No: ")
     assert "only 100 servers can be prepared in advance" in problem
@@ -149,25 +151,12 @@ async def test_entries_of_one_time_are_rehearsed_together() -> None:
     """Two nodes of eight, and eight at most: 64 servers. The last of many is rehearsed, too."""
     kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": 8, "max_nodes": 8}])
 
-    def entries(*begins: str, users: int = 40) -> tuple[CalendarEntry, ...]:
-        return read_calendar_entries(
-            [
-                {
-                    "users": f"{users} of gpu-slice",
-                    "begins": f"2026-03-02 {at}",
-                    "name": f"class {number}",
-                    "minutes": 60,
-                }
-                for number, at in enumerate(begins)
-            ],
-            UTC,
-        )
-
-    async def verdicts(*begins: str, **more: int) -> list[str]:
-        service = controller()
-        service.scale_ahead.calendars = CalendarBook(entries(*begins, **more))
-        rehearsed = RehearsedEntries(service, Rehearsals(service, kinds=kinds))
-        await rehearsed.refresh()
+    async def verdicts(*begins: str, users: int = 40) -> list[str]:
+        entries = [
+            {"users": f"{users} of gpu-slice", "begins": f"2026-03-02 {at}", "name": f"class {number}", "minutes": 60}
+            for number, at in enumerate(begins)
+        ]
+        rehearsed = await rehearsed_entries(controller(), *entries, kinds=kinds)
         return [each.verdict.partition(" at ")[0] for each in rehearsed.results.values()]
 
     both = ["Yes: 40 users can start", "No: 16 of 40 users cannot start"]
@@ -211,12 +200,7 @@ async def test_a_verdict_stays_while_other_rehearsals_wait() -> None:
     },
 )
 async def test_what_the_service_does_not_do_is_a_condition(given: dict[str, Any], expected: str) -> None:
-    service = controller(**given)
-    service.scale_ahead.calendars = CalendarBook(
-        read_calendar_entries([{"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}], UTC)
-    )
-    rehearsed = RehearsedEntries(service, Rehearsals(service))
-    await rehearsed.refresh()
+    rehearsed = await rehearsed_entries(controller(**given), PHYSICS)
     (result,) = rehearsed.results.values()
     assert result.verdict.startswith(expected)
     assert bool(rehearsed.problems()) is expected.startswith("Only if")
@@ -264,11 +248,7 @@ async def test_a_history_that_is_away_stops_nothing(caplog: pytest.LogCaptureFix
 
 async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_the_reason_is_reported() -> None:
     service = controller(nodes="")
-    service.scale_ahead.calendars = CalendarBook(
-        read_calendar_entries([{"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}], UTC)
-    )
-    rehearsed = RehearsedEntries(service, Rehearsals(service))
-    await rehearsed.refresh()
+    rehearsed = await rehearsed_entries(service, PHYSICS)
     (problem,) = rehearsed.problems()
     assert problem == (
         "Scale-ahead: calendar entry 'physics' at 2026-03-02 10:00 UTC: Not known whether 20 of 20 users can start at "
@@ -278,8 +258,7 @@ async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_the_reason_
     )
     # A description of a kind of node answers the question.
     kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": [6, 8], "image_minutes": 2, "max_nodes": 40}])
-    described = RehearsedEntries(service, Rehearsals(service, kinds=kinds))
-    await described.refresh()
+    described = await rehearsed_entries(service, PHYSICS, kinds=kinds)
     assert described.problems() == ()
     (result,) = described.results.values()
     assert result.verdict == (
@@ -448,17 +427,17 @@ async def test_errors_in_questions_are_reported(url: str, context: ServiceContex
     assert [each for each in answers if each[2] != 400 or each[1] not in each[3]["detail"]] == []
 
 
-async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: ServiceContext) -> None:
+async def test_before_the_cluster_and_the_profiles_are_known(
+    url: str, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     question = {"line": "24 of gpu-slice now"}
     status, found = await post(url, question)
     assert (status, found["detail"]) == (503, "The cluster is not read completely yet.")
     service = controller()
     context.follow(service.watch, service)
-    _Watch.is_read = False
-    try:
-        assert (await post(url, question))[0] == 503
-    finally:
-        _Watch.is_read = True
+    monkeypatch.setattr(_Watch, "is_read", False)
+    assert (await post(url, question))[0] == 503
+    monkeypatch.undo()
     unpublished = unstarted_controller(ControllerSettings(NAMESPACE), _Watch())
     context.follow(unpublished.watch, unpublished)
     status, found = await post(url, question)
