@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from tornado.web import HTTPError
 
 from dra_spawner import __version__
-from dra_spawner.history.decision_log import NumberedDecision
+from dra_spawner.history.decision_log import Decision, NumberedDecision
 from dra_spawner.placeholders.controller.answers.wait_calibration import EstimateOutcome, WaitCalibration
+from dra_spawner.placeholders.lifecycle import IdleAction
 from dra_spawner.placeholders.planner.answers.waits import SHARE_INSIDE
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.figures.node_figures import NodeFigures
 from dra_spawner.service.http.api.placeholder_handlers import profiles_json
 from dra_spawner.service.http.requests.authentication import ApiHandler, SecureHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT, TEXT, Access, Query, endpoint
+from dra_spawner.service.http.requests.page_frame import may
 from dra_spawner.service.http.requests.paging import write_token
 from dra_spawner.service.http.schemas.cluster_schemas import DECISIONS, LIVENESS, NODES, READINESS, STATUS
 from dra_spawner.service.http.schemas.schema_parts import integer, text
@@ -30,12 +33,14 @@ __all__ = [
     "StatusHandler",
     "decision_json",
     "publish_decisions",
+    "shown_decision",
     "wait_estimates_json",
 ]
 
 
 #: Digits of a decision's number.
 _LONGEST_NUMBER: Final = 16
+_ABOUT_IDLE: Final = frozenset(each.value for each in IdleAction)
 
 
 class LivenessHandler(SecureHandler):
@@ -155,17 +160,19 @@ class DecisionsHandler(ApiHandler):
         if before and not (before.isdecimal() and len(before) < _LONGEST_NUMBER):
             raise HTTPError(400, "continue: allowed: the text that the page before has in `continue`.")
         wanted = {name: self.get_query_argument(name, "") for name in ("kind", "profile", "node")}
+        with_names = may(Access.ADMIN, self.web, self.hub_user)
         found = self.context.decisions.newest(
             limit + 1,
             after=self.number("after", 0, most=10**15),
             before=int(before) if before else None,
             matches=lambda decision: all(
-                not value or getattr(decision, name) == value for name, value in wanted.items()
+                not value or getattr(shown_decision(decision, with_names=with_names), name) == value
+                for name, value in wanted.items()
             ),
         )
         self.write_json(
             {
-                "items": [decision_json(each) for each in found[:limit]],
+                "items": [decision_json(each, with_names=with_names) for each in found[:limit]],
                 "continue": write_token(str(found[limit - 1].number)) if 0 < limit < len(found) else "",
                 "total": self.context.decisions.count,
                 "incomplete_because": self.context.incomplete_because(),
@@ -206,12 +213,21 @@ def required(figures: NodeFigures | None) -> NodeFigures:
 
 def publish_decisions(context: ServiceContext) -> None:
     """Give each decision to the streams of events."""
-    context.decisions.on_append(lambda numbered: context.feed.publish("decision", decision_json(numbered)))
+    context.decisions.on_append(
+        lambda numbered: context.feed.publish("decision", decision_json(numbered, with_names=False))
+    )
 
 
-def decision_json(numbered: NumberedDecision) -> dict[str, Any]:
+def shown_decision(decision: Decision, *, with_names: bool) -> Decision:
+    """A decision as a reader sees it: only administrators read whose server is idle."""
+    if with_names or decision.kind not in _ABOUT_IDLE:
+        return decision
+    return replace(decision, subject="a user's server", node="")
+
+
+def decision_json(numbered: NumberedDecision, *, with_names: bool) -> dict[str, Any]:
     """A decision as JSON."""
-    decision = numbered.decision
+    decision = shown_decision(numbered.decision, with_names=with_names)
     return {
         "number": numbered.number,
         "at": decision.at.isoformat(),

@@ -98,11 +98,11 @@ def _server_json(seen: SeenServer, *, with_names: bool) -> dict[str, Any]:
     return {
         "user": server.user if with_names else "",
         "server": server.server if with_names else "",
-        # KubeSpawner makes it of the names.
+        # KubeSpawner makes it of the names, and the page of nodes tells whose devices are which.
         "pod": server.pod.name if with_names else "",
         "choice": server.choice,
-        "node": server.node,
-        "devices": [device.device for device, _ in server.devices],
+        "node": server.node if with_names else "",
+        "devices": [device.device for device, _ in server.devices] if with_names else [],
         "held": round(server.held, 4) if server.held is not None else None,
         "use": judgement.verdict.value,
         "reason": judgement.reason,

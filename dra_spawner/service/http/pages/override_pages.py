@@ -16,7 +16,7 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.api.calendar_entry_handlers import entry_json
 from dra_spawner.service.http.api.forecast_handler import expected_json
-from dra_spawner.service.http.api.handlers import decision_json, wait_estimates_json
+from dra_spawner.service.http.api.handlers import decision_json, shown_decision, wait_estimates_json
 from dra_spawner.service.http.api.override_handlers import audit_json
 from dra_spawner.service.http.api.placeholder_handlers import profiles_json, safeguard_json
 from dra_spawner.service.http.pages.choice_rows import DEMAND_MEANINGS, bar_of, choice_rows, set_by_people
@@ -35,6 +35,7 @@ from dra_spawner.service.http.pages.page_text import (
 )
 from dra_spawner.service.http.requests.authentication import PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, Query, endpoint
+from dra_spawner.service.http.requests.page_frame import may
 from dra_spawner.service.http.schemas.schema_parts import integer, text
 
 __all__ = ["AuditPage", "CalendarPage", "DecisionsPage", "OverridePage", "PlaceholdersPage", "WhatIfPage"]
@@ -179,7 +180,7 @@ class DecisionsPage(OverridePage):
         ),
     )
     async def get(self) -> None:
-        log = self.context.decisions
+        log, with_names = self.context.decisions, may(Access.ADMIN, self.web, self.hub_user)
         wanted = {name: self.get_query_argument(name, "") for name in ("search", "kind", "profile", "node")}
         before = self.get_query_argument("before", "")
         if before and not (before.isascii() and before.isdigit() and len(before) < _LONGEST_NUMBER):
@@ -187,7 +188,7 @@ class DecisionsPage(OverridePage):
         found = log.newest(
             _DECISIONS_SHOWN + 1,
             before=int(before) if before else None,
-            matches=lambda decision: _matches(decision, wanted),
+            matches=lambda decision: _matches(shown_decision(decision, with_names=with_names), wanted),
         )
         shown = found[:_DECISIONS_SHOWN]
         rest = (
@@ -198,7 +199,7 @@ class DecisionsPage(OverridePage):
         everything = [each.decision for each in log.newest(10**9)]
         await self.render(
             "decisions_page.html",
-            decisions=[decision_json(each) for each in shown],
+            decisions=[decision_json(each, with_names=with_names) for each in shown],
             wanted=wanted,
             kinds=sorted({each.kind for each in everything}),
             profiles=sorted({each.profile for each in everything if each.profile}),
