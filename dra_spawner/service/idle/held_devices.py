@@ -17,7 +17,7 @@ from dra_spawner.service.idle.metric_reader import FoundMetrics
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
-from dra_spawner.simulator.usage.held_devices import held_devices
+from dra_spawner.simulator.usage.held_devices import held_claims, held_devices
 
 __all__ = ["ServerWithDevices", "servers_with_devices", "uses_of"]
 
@@ -63,7 +63,7 @@ def servers_with_devices(controller: ScaleAheadController) -> Iterator[ServerWit
         if not each.admin_access
     )
     for key, pod in watch.snapshot.pods.items():
-        if not pod.claims or not pod.is_running or pod.is_deleted or not controller.launch_waits.is_server(pod):
+        if not held_claims(pod) or not pod.is_running or pod.is_deleted or not controller.launch_waits.is_server(pod):
             continue
         observed = watch.observed(Kind.POD, key)
         devices = tuple(_devices_of(watch, pod, claims_of))
@@ -95,8 +95,8 @@ def uses_of(server: ServerWithDevices, found: FoundMetrics) -> Iterator[DeviceUs
 
 
 def _devices_of(watch: ClusterWatch, pod: Pod, claims_of: Counter[DeviceId]) -> Iterator[tuple[DeviceId, bool]]:
-    for reference in pod.claims:
-        tracked = watch.snapshot.claims.get(ObjectKey(pod.namespace, reference.claim or ""))
+    for key in held_claims(pod):
+        tracked = watch.snapshot.claims.get(key)
         if tracked is None:
             continue
         others = any(

@@ -108,6 +108,8 @@ class Pod:
     images: tuple[str, ...] = ()
     """Image of each container, init containers first."""
     claims: tuple[ClaimReference, ...] = ()
+    extended_claim: str = ""
+    """Claim that the scheduler has made for its extended resources; empty without one."""
     volume_claims: tuple[str, ...] = ()
     """Names of the PersistentVolumeClaims it mounts."""
     undecidable: tuple[str, ...] = ()
@@ -167,6 +169,7 @@ class Pod:
         metadata = root.required_child("metadata")
         spec, too_long = short_parts(root.required_child("spec"))
         status = root.child("status") or Reader({}, "status", root)
+        extended = status.child("extendedResourceClaimStatus")
         namespace = intern(metadata.text("namespace"))
         labels = {intern(name): intern(value) for name, value in metadata.text_map("labels").items()}
         containers, init_containers = spec.children("containers"), spec.children("initContainers")
@@ -220,6 +223,7 @@ class Pod:
             host_ports=host_ports,
             images=_shared(tuple(container.text("image") for container in (*init_containers, *containers))),
             claims=_claims(spec, status),
+            extended_claim=extended.text("resourceClaimName") if extended is not None else "",
             volume_claims=tuple(
                 claim.text("claimName")
                 for volume in spec.children("volumes")

@@ -13,7 +13,14 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.usage.weighted_utilization import device_uses, used_units
 
-__all__ = ["held_devices"]
+__all__ = ["held_claims", "held_devices"]
+
+
+def held_claims(pod: Pod) -> tuple[ObjectKey, ...]:
+    """The claims of a pod, also the one for its extended resources; a name is empty until it is known."""
+    named = (each.claim or "" for each in pod.claims if each.is_needed)
+    extended = (pod.extended_claim,) if pod.extended_claim else ()
+    return tuple(dict.fromkeys(ObjectKey(pod.namespace, name) for name in (*named, *extended)))
 
 
 def held_devices(snapshot: Snapshot, pod: Pod) -> Mapping[str, float] | None:
@@ -33,10 +40,8 @@ def held_devices(snapshot: Snapshot, pod: Pod) -> Mapping[str, float] | None:
     if state is None:
         return None
     found: dict[str, Fraction] = {}
-    for reference in pod.claims:
-        if not reference.is_needed:
-            continue
-        tracked = snapshot.claims.get(ObjectKey(pod.namespace, reference.claim or ""))
+    for key in held_claims(pod):
+        tracked = snapshot.claims.get(key)
         if tracked is None or tracked.claim.status.devices is None:
             return None
         held = [each for each in tracked.claim.status.devices if not each.admin_access]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dra_spawner import names
+from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.usage.held_devices import held_devices
 from tests.all_of_them import all_of_them
@@ -48,6 +49,18 @@ def test_not_yet_known_and_without_devices() -> None:
     assert held_devices(snapshot, SERVER) is None, "the claim is not allocated"
     assert held_devices(snapshot, pod("new")) is None, "the pod has no node"
     assert held_devices(snapshot, pod("plain", nodeName="n1")) == {}
+
+
+def test_devices_by_extended_resources_are_held_by_the_claim_of_the_scheduler() -> None:
+    """Such a pod names no claim; its status does, and before the claim is seen nothing is known."""
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": []}}
+    server = Pod.from_json(
+        {"metadata": {"name": "ada", "namespace": "default"}, "spec": {"nodeName": "n1"}, "status": status}
+    )
+    tracked = claim(result("d0"), result("d1"), consumers=consumers(server))
+    devices = [node("n1"), decoded(gpus(8))]
+    assert held_devices(Snapshot([*devices, tracked, server]), server) == {DRIVER: 2}
+    assert held_devices(Snapshot([*devices, server]), server) is None
 
 
 def test_a_shared_claim_is_divided_among_servers_and_not_with_the_placeholder_before_them() -> None:
