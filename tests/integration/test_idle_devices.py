@@ -10,7 +10,7 @@ import aiohttp
 
 from dra_spawner.fairness.idle.notices import Notice
 from dra_spawner.kube.leader import NotLeading
-from dra_spawner.service.idle.hub_reports import HubReports
+from dra_spawner.service.idle.hub_reports import HubReports, NotStopped
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.device_questions import new_token, server_tokens
 from tests.integration.devices import classes, node_with, shareable
@@ -180,6 +180,19 @@ async def test_what_prevents_a_stop(embedded_cluster: ClusterUnderTest) -> None:
             "stop-idle-server",
             "not done: it is used again, or that is not known: A kernel computes.",
         )
+
+        # The hub refuses the stop, as without the scope: its user is still asked, and can keep it.
+        await ada.pass_minutes(1, "busy")
+        await until_warned(world, ada)
+
+        async def refuses(user: str, server: str) -> None:
+            raise NotStopped("the hub refuses it")
+
+        world.idle.hub.stop = refuses  # type: ignore[method-assign,union-attr]
+        await ada.pass_minutes(7)
+        assert world.decided()[-1] == ("stop-idle-server", "not done: the hub refuses it")
+        refused = await world.notice("jupyter-ada")
+        assert (refused.warned_at is not None, refused.stopped_at) == (True, None)
 
         # A new leader finds the pod alone, and begins anew.
         settings = {"policies": {"*": POLICY}}

@@ -41,7 +41,17 @@ class ReportsUnknown(Exception):
 
 
 class NotStopped(Exception):
-    """Raised where a server runs on; the message is a part of a sentence."""
+    """Raised where a server runs on; the message is a part of a sentence.
+
+    Attributes
+    ----------
+    is_sure
+        Whether it runs on for sure; without an answer of the hub it may stop yet.
+    """
+
+    def __init__(self, message: str, *, is_sure: bool = True) -> None:
+        super().__init__(message)
+        self.is_sure = is_sure
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +137,7 @@ class HubReports:
             status, _ = await self._request("DELETE", f"{self._api_url}/users/{quote(user, safe='')}/{path}")
         except (UnusableAnswer, OSError, aiohttp.ClientError, TimeoutError) as error:
             # The hub may stop it yet: the next look sees what has become of it.
-            raise NotStopped(f"the hub has not answered ({type(error).__name__})") from None
+            raise NotStopped(f"the hub has not answered ({type(error).__name__})", is_sure=False) from None
         if status in (403, 404):
             raise NotStopped(_ROLE.format("delete:servers"))
         if status not in (202, 204):

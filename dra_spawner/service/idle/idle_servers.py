@@ -8,7 +8,7 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -276,7 +276,16 @@ class IdleServers:
         await self.require_idle(seen, metrics)
         self.may_act()
         # By compare-and-swap: of two leaders one succeeds, and a user who has just kept it wins.
-        await self._write(seen.server, decision.notice)
+        written = await self._write(seen.server, decision.notice)
+        try:
+            await self._end(seen, metrics)
+        except NotStopped as error:
+            if error.is_sure:
+                # It is warned as before, so that its user can still keep it.
+                await self._write(written, replace(decision.notice, stopped_at=None))
+            raise
+
+    async def _end(self, seen: SeenServer, metrics: FoundMetrics) -> None:
         await self._tickets.keep_place(seen.server.user, seen.server.server, seen.server.choice)
         # Servers tell at once when a kernel begins to compute: this is the last word before the stop.
         await self.require_idle(seen, metrics)
@@ -300,15 +309,16 @@ class IdleServers:
         if now.verdict is not Verdict.IDLE or now.since != seen.judgement.since:
             raise NotStopped(f"it is used again, or that is not known: {now.reason}")
 
-    async def _write(self, server: ServerWithDevices, notice: Notice) -> None:
-        """Write a notice to the pod, unless the pod was changed or replaced."""
+    async def _write(self, server: ServerWithDevices, notice: Notice) -> ServerWithDevices:
+        """Write a notice to the pod, unless the pod was changed or replaced; the server with the written version."""
         metadata = {
             "uid": server.uid,
             "resourceVersion": server.version,
             "annotations": {IDLE_NOTICE: notice.text() if notice != Notice() else None},
         }
         path = resource_path("v1", "pods", server.pod.namespace, server.pod.name)
-        await self._api.patch(path, {"metadata": metadata})
+        written = await self._api.patch(path, {"metadata": metadata})
+        return replace(server, version=written["metadata"].get("resourceVersion", ""), notice=notice)
 
     def _note(self, kind: IdleAction, server: ServerWithDevices, reason: str, outcome: str = _DONE) -> None:
         log.info("Idle servers: action=%s pod=%s outcome=%s", kind.value, server.pod, outcome)
