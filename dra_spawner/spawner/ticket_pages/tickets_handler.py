@@ -181,8 +181,10 @@ async def user_form(parts: Any) -> UserForm:
         except Exception:  # of a function of the hub's own: a page asks again and again
             parts.server.log.exception("The queue is not shown, as there are no profiles: user=%s", spawner.user.name)
             form = None
+        known.pop(key, None)
         known[key] = now, form
-        if len(known) > _MOST_USERS:
+        # The oldest come first. A form of hundreds of choices is large, and nobody asks for most of them again.
+        while len(known) > _MOST_USERS or now - next(iter(known.values()))[0] > _FORM_SECONDS:
             del known[next(iter(known))]
     if form is None:
         raise HTTPError(503, _NOT_KNOWN)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tornado.web import HTTPError
 
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import parts_of
+from dra_spawner.spawner.ticket_pages import tickets_handler
 from dra_spawner.spawner.ticket_pages.tickets_handler import user_form
 from tests.spawner.hub_side import HubSide
 
@@ -23,6 +26,19 @@ async def test_each_server_of_a_user_has_its_own_form(nowhere: HubSide) -> None:
     for server in ("", "lab", ""):
         form = await user_form(parts_of(nowhere.spawner(ada, server)))
         assert (list(form.choices.names()), form.has_devices(server or "default")) == ([server or "default"], True)
+
+
+async def test_forms_of_users_who_are_gone_are_forgotten(nowhere: HubSide, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere.spawner_config.profile_list = [{"display_name": "GPU", "kubespawner_override": GPU}]
+    clock = SimpleNamespace(monotonic=lambda: clock.now, now=0.0)
+    monkeypatch.setattr(tickets_handler, "time", clock)
+    kept = []
+    for number in range(9):
+        clock.now += 10
+        await user_form(parts_of(nowhere.user(f"user-{number}").spawner))
+        await user_form(parts_of(nowhere.user("ada").spawner))
+        kept.append(len(this_hub().shared("forms of tickets", dict)))
+    assert kept == [2, 3, 4, 5, 5, 5, 5, 5, 5]
 
 
 async def test_a_function_that_fails_is_logged_once_however_often_a_page_asks(
