@@ -20,7 +20,7 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.model.resources import CPU, MEMORY
 from dra_spawner.simulator.snapshot import Undecided
-from dra_spawner.simulator.usage.autoscaler_utilization import autoscaler_utilization
+from dra_spawner.simulator.usage.utilization import autoscaler_utilization
 
 __all__ = ["ATTEMPT_STEPS", "PlacingTrial"]
 

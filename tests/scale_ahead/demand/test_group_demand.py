@@ -109,8 +109,9 @@ def random_day(seed: int) -> tuple[list[tuple[int, int, int]], list[GroupSituati
         counts.append((minute, arrivals, departures))
         lead = timedelta(minutes=10 if minute < BEGIN + 300 else 12)
         pending = random.choice((0, 0, 0, 1))
+        a_minute = random.choice((None, 2.0))
         situations.append(
-            GroupSituation(lead, present, pending, pending, floor, 70, near, slots, random.choice((None, 2.0)))
+            GroupSituation(lead, present, pending, pending, floor, 70, near, slots, node_starts_per_minute=a_minute)
         )
     return counts, situations
 
