@@ -32,8 +32,10 @@ from tests.virtual_time.systems import USER_SCHEDULER
 
 Json = dict[str, Any]
 
-#: Of the clock that jumps. It is ahead of the hub's, which is real: the hub uses no claim whose reservation has ended.
-DAY = datetime.combine(datetime.now(UTC).date() + timedelta(days=7), datetime.min.time(), UTC)
+#: Midnight of the clock that jumps, ten hours before the class. While users click it must be ahead of the hub's clock, which
+#: is real, and by half an hour at most: the hub uses no reservation that has ended, or that ends later. So it has this
+#: time until the clock has come to the class.
+DAY = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=27) - timedelta(hours=10)
 PROFILE = "gpu-slice"
 """Of the shipped configuration: 10Gi of a GPU's memory."""
 PREFIX = f"/services/{names.PROJECT}/"

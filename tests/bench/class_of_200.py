@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -86,6 +86,8 @@ class Outcome:
         Moments of the clock, by user.
     node
         Of each user's server.
+    warm
+        Users who got the claim of a placeholder.
     refused
         Clicks that the hub refused, with its answer.
     """
@@ -94,6 +96,7 @@ class Outcome:
     clicked: dict[str, datetime] = field(default_factory=dict)
     bound: dict[str, datetime] = field(default_factory=dict)
     node: dict[str, str] = field(default_factory=dict)
+    warm: set[str] = field(default_factory=set)
     refused: list[str] = field(default_factory=list)
     ordered_at: dict[str, datetime] = field(default_factory=dict)
     complete_at: dict[str, datetime] = field(default_factory=dict)
@@ -127,6 +130,7 @@ class Outcome:
         return [
             self.setup.title,
             f"{self.with_image()} of {len(self.clicked)}",
+            str(len(self.warm)),
             str(self.waited()),
             " / ".join(f"{each:.1f}" for each in _quantiles(self.seconds())),
             " / ".join(f"{each:.1f}" for each in _quantiles(self.seconds_to_image())),
@@ -141,6 +145,7 @@ class Outcome:
 COLUMNS = (
     "placeholders",
     "bound to a node with the image",
+    "with a warm device",
     "waited for a node",
     "click to bound, s: p50 / p95 / max",
     "click to node and image, s",
@@ -158,7 +163,12 @@ def _quantiles(seconds: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _span(moments: Sequence[datetime]) -> str:
-    return f"{min(moments):%H:%M} to {max(moments):%H:%M}" if moments else "none"
+    return f"{_clock(min(moments)):%H:%M} to {_clock(max(moments)):%H:%M}" if moments else "none"
+
+
+def _clock(moment: datetime) -> datetime:
+    """A moment by a clock on which the class begins at ten."""
+    return datetime.min + (moment - DAY)
 
 
 def class_hub(cluster: ClusterUnderTest, setup: PlaceholderSetup, port: int, service_url: str) -> HubProcess:
@@ -213,6 +223,8 @@ class ClassDay:
         await self._rush()
         self.report(f"{len(outcome.bound)} users are bound")
         if (replica := cluster.world.replica) is not None:
+            ahead = cluster.now - datetime.now(UTC)
+            assert timedelta(0) < ahead < timedelta(minutes=29), f"the hub believes no reservation: {ahead} ahead"
             counts = ", ".join(
                 f"{count} {kind}" for kind, count in replica.running.controller.counts.placements.items()
             )
@@ -241,7 +253,7 @@ class ClassDay:
         bound = sum(bool(pod.node_name) for pod in placeholders)
         nodes = self.cluster.autoscaler.nodes
         self._report(
-            f"{self.cluster.now:%H:%M:%S} {text}; {nodes} nodes, {len(placeholders)} placeholders, {bound} bound"
+            f"{_clock(self.cluster.now):%H:%M:%S} {text}; {nodes} nodes, {len(placeholders)} placeholders, {bound} bound"
         )
 
     def _created_since(self, since: datetime) -> Counter[str]:
@@ -311,6 +323,8 @@ class ClassDay:
         if user is not None and user not in self.outcome.bound:
             self.outcome.bound[user] = self.cluster.now
             self.outcome.node[user] = pod.node_name
+            if any(each.claim and not each.template for each in pod.claims):
+                self.outcome.warm.add(user)
 
 
 def _user_of(labels: Mapping[str, str]) -> str | None:

@@ -177,8 +177,10 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
         found = Forecast(uncertain, estimates, lead, held, deviation, factor, source, is_held=held > expected)
     # What is above the floor: people who lower the floor want fewer placeholders now.
     record.held_total.add(now, situation.present + max(uncertain - situation.floor, 0))
-    held_total = record.held_total.held(now, round(settings.node_hold * lead) + 1)
-    found = _until_begin(record, _node_kept(found, situation, int(held_total) + situation.floor), now)
+    node_hold = round(settings.node_hold * lead)
+    # Servers that end with their entry, or soon after it, do not come back.
+    held_total = int(record.held_total.held(now, node_hold + 1)) - record.windows.users_of_ended(now, 2 * node_hold)
+    found = _until_begin(record, _node_kept(found, situation, held_total + situation.floor), now)
     # What keeps a node serves launches, too, which need less safety then.
     kept = found.kept
     if (steady := record.steady.number(now, lead)) is not None:
@@ -250,7 +252,7 @@ def _past_weeks(record: DemandRecord, situation: GroupSituation, now: int, lead:
 
 
 def _awaited(record: DemandRecord, situation: GroupSituation, now: int, lead: int) -> tuple[AwaitedUsers, ...]:
-    record.windows.keep(situation.occurrences)
+    record.windows.keep(situation.occurrences, now)
     if not situation.occurrences:
         return ()
     rate = record.recent.mean

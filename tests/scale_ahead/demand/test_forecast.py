@@ -314,6 +314,17 @@ def test_no_more_than_half_a_node_is_kept_when_a_class_is_over() -> None:
     assert host.minutes(1, 0, shared_nodes(5)).placeholders == 3 + 5
 
 
+@all_of_them("before, after, kept", {"none are left": (200, 0, 0), "one of others ends, too": (206, 5, 1)})
+def test_servers_that_end_with_their_entry_keep_no_node(before: int, after: int, kept: int) -> None:
+    host = Host(node_hold=1.0)
+    entry = host.entry(200, 10)
+    for number in range(90):
+        present = 0 if number < 10 else before if number < 75 else after  # some stay for five minutes
+        coming = (entry,) if number < 70 else ()
+        answer = host.minutes(1, 0, replace(shared_nodes(present), occurrences=coming))
+        assert number < 75 or answer.kept == (kept if number < 83 else 0), number
+
+
 def test_a_busy_hub_keeps_as_many_as_launches_usually_differ_by() -> None:
     host = Host()
     before = host.minutes(200, 10, shared_nodes(480), departures=10)

@@ -16,6 +16,7 @@ __all__ = ["AwaitedUsers", "OpenWindows", "awaited_users", "calendar_estimate"]
 
 #: Entries that a forecast's line names.
 _MAX_NAMED: Final = 10
+_Key = tuple[str, str, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,30 @@ class AwaitedUsers:
 
 
 class OpenWindows:
-    """Entries whose placeholders are ordered: what is learned of nodes meanwhile closes no window again."""
+    """Entries whose placeholders are ordered, and entries that have begun or ended.
+
+    What is learned of nodes meanwhile closes no window again.
+    """
 
     def __init__(self) -> None:
-        self._since: dict[tuple[str, str, datetime], int] = {}
+        self._since: dict[_Key, int] = {}
         """Minute at which each entry was opened, by its source, name and begin."""
+        self._begun: dict[_Key, tuple[int, int]] = {}
+        """Minute at which each entry ends that has begun, and its users."""
 
-    def keep(self, occurrences: Iterable[Occurrence]) -> None:
-        """Forget the entries that a calendar has no longer."""
-        present = set(map(_key, occurrences))
+    def keep(self, occurrences: Iterable[Occurrence], now: int) -> None:
+        """Note the entries of a calendar; those that it has no longer are forgotten, unless they have ended."""
+        present = {_key(each): each for each in occurrences}
         self._since = {key: since for key, since in self._since.items() if key in present}
+        self._begun = {key: each for key, each in self._begun.items() if each[0] <= now}
+        for key, each in present.items():
+            if minute_of(each.begins) <= now:
+                self._begun[key] = minute_of(each.ends), each.users
+
+    def users_of_ended(self, now: int, minutes: int) -> int:
+        """Announced users of entries that have ended within some minutes; earlier ones are forgotten."""
+        self._begun = {key: each for key, each in self._begun.items() if each[0] >= now - minutes}
+        return sum(users for ends, users in self._begun.values() if ends <= now)
 
     def is_open(self, occurrence: Occurrence, orders: int, now: int) -> bool:
         """Whether the placeholders of an entry are ordered: it is time for it, or it was at an earlier minute.
@@ -57,21 +72,25 @@ class OpenWindows:
         coming = [since for (_, _, begins), since in self._since.items() if minute_of(begins) >= now]
         return now - min(coming) if coming else None
 
-    def state(self) -> list[list[Any]]:
-        """All open windows, as JSON."""
-        return [[source, name, begins.isoformat(), since] for (source, name, begins), since in self._since.items()]
+    def state(self) -> list[list[list[Any]]]:
+        """All that is noted, as JSON."""
+        return [
+            [[source, name, begins.isoformat(), since] for (source, name, begins), since in self._since.items()],
+            [[source, name, begins.isoformat(), *each] for (source, name, begins), each in self._begun.items()],
+        ]
 
-    def restore(self, state: list[list[Any]]) -> None:
-        """Take over open windows."""
-        self._since = {
-            (str(source), str(name), datetime.fromisoformat(begins)): int(since)
-            for source, name, begins, since in state
-        }
+    def restore(self, state: list[list[list[Any]]]) -> None:
+        """Take over what was noted."""
+        opened, begun = (
+            {(str(a), str(b), datetime.fromisoformat(c)): rest for a, b, c, *rest in each} for each in state
+        )
+        self._since = {key: int(since) for key, (since,) in opened.items()}
+        self._begun = {key: (int(ends), int(users)) for key, (ends, users) in begun.items()}
 
     def copy(self) -> OpenWindows:
         """The same windows, to go on from apart."""
         found = OpenWindows()
-        found._since = self._since.copy()
+        found._since, found._begun = self._since.copy(), self._begun.copy()
         return found
 
 
@@ -167,7 +186,7 @@ def calendar_estimate(awaited: Iterable[AwaitedUsers], usual: int) -> Estimate:
     return Estimate(Source.CALENDAR, assured=assured, note=note)
 
 
-def _key(occurrence: Occurrence) -> tuple[str, str, datetime]:
+def _key(occurrence: Occurrence) -> _Key:
     return occurrence.source, occurrence.name, occurrence.begins
 
 

@@ -49,7 +49,7 @@ def test_a_window_that_has_opened_stays_open_while_the_calendar_has_the_entry() 
     windows = OpenWindows()
 
     def at(minute: int, starts: float, *entries: Occurrence) -> int:
-        windows.keep(entries)
+        windows.keep(entries, 0)
         found = awaited_users(entries, START + minute, LEAD, MARGIN, starts, lambda since: 0.0, 0, windows)
         return sum(each.users for each in found)
 
