@@ -168,7 +168,7 @@ def _span(moments: Sequence[datetime]) -> str:
 
 def _clock(moment: datetime) -> datetime:
     """A moment by a clock on which the class begins at ten."""
-    return datetime.min + (moment - DAY)
+    return datetime(2000, 1, 2) + (moment - DAY)
 
 
 def class_hub(cluster: ClusterUnderTest, setup: PlaceholderSetup, port: int, service_url: str) -> HubProcess:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import ceil, inf
@@ -18,10 +19,18 @@ from dra_spawner.scale_ahead.demand.estimators.pending_spawns import pending_est
 from dra_spawner.scale_ahead.demand.estimators.reactive import reactive_estimate
 from dra_spawner.scale_ahead.demand.estimators.seasonal import recurring_estimate, seasonal_estimate
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import fewest_for_nodes, whole_nodes
-from dra_spawner.scale_ahead.demand.minutes import whole_minutes
+from dra_spawner.scale_ahead.demand.minutes import minute_of, whole_minutes
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-__all__ = ["Forecast", "GroupSituation", "calendar_only", "forecast", "usual_growth", "usual_launches"]
+__all__ = [
+    "Forecast",
+    "GroupSituation",
+    "calendar_only",
+    "forecast",
+    "users_to_come",
+    "usual_growth",
+    "usual_launches",
+]
 
 #: Standard deviations that launches of one minute do not exceed.
 _SURELY: Final = 3.0
@@ -263,6 +272,13 @@ def _awaited(record: DemandRecord, situation: GroupSituation, now: int, lead: in
     margin = whole_minutes(record.settings.calendar_margin)
     starts = situation.starts_per_minute
     return awaited_users(situation.occurrences, now, lead, margin, starts, joined, situation.present, record.windows)
+
+
+def users_to_come(record: DemandRecord, occurrences: Sequence[Occurrence]) -> dict[Occurrence, int]:
+    """Users of entries that have begun who have not joined yet; entries without such users are left out."""
+    now = record.counts.end
+    found = _awaited(record.later(), GroupSituation(timedelta(0), occurrences=tuple(occurrences)), now, 1)
+    return {each.occurrence: each.users for each in found if minute_of(each.occurrence.begins) <= now}
 
 
 def _holiday_share(record: DemandRecord, minute: int) -> float:

@@ -27,7 +27,7 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
-from dra_spawner.scale_ahead.demand.forecast import usual_growth
+from dra_spawner.scale_ahead.demand.forecast import users_to_come, usual_growth
 from dra_spawner.scale_ahead.demand.minutes import minute_of, whole_minutes
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_slots import NodeSlots
@@ -47,6 +47,7 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import (
     expected_by_occurrence,
 )
 from dra_spawner.scale_ahead.rehearsal.rehearse_day import Announced, rehearse_day
+from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 from dra_spawner.scale_ahead.rehearsal.what_if import Simulation, WhatIf, simulate
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject
@@ -234,9 +235,10 @@ class Rehearsals:
         self, entries: Sequence[Occurrence], assumptions: RehearsalAssumptions | None, turn: Turn
     ) -> dict[Occurrence, Rehearsal]:
         announced = {entry: each for entry in entries if (each := self._announced(entry)) is not None}
+        begun = [each for each in self._begun() if each.entry not in announced]
         copy, assumed = await self._copy(), assumptions or self.assumptions()
-        found = await turn.run(self._rehearse, [*announced.values()], copy, assumed, _MAX_DAY_SECONDS)
-        return dict(zip(announced, found, strict=True))
+        found = await turn.run(self._rehearse, [*announced.values(), *begun], copy, assumed, _MAX_DAY_SECONDS)
+        return dict(zip(announced, found, strict=False))
 
     async def of_users(self, expected: ExpectedUsers, assumptions: RehearsalAssumptions | None = None) -> Rehearsal:
         """Rehearse announced users, beside the calendars' entries of the same time. Only one rehearsal runs at a time.
@@ -249,9 +251,9 @@ class Rehearsals:
             If the limit of waiting rehearsals is reached.
         """
         async with self._turn() as turn:
-            announced = []
-            for occurrence in self._controller.scale_ahead.calendars.occurrences(self._controller.now(), _AHEAD):
-                entry = self._announced(occurrence)
+            announced, now = self._begun(), self._controller.now()
+            for occurrence in self._controller.scale_ahead.calendars.occurrences(now, _AHEAD):
+                entry = self._announced(occurrence) if occurrence.begins > now else None
                 if entry is not None and entry.is_beside(expected):
                     announced.append(entry)
             same = next((each for each in announced if each.announces(expected)), None)
@@ -284,6 +286,26 @@ class Rehearsals:
         return _Announced(
             expected, occurrence.ends, self._not_prepared(expected), occurrence, self._usual_launches(expected)
         )
+
+    def _begun(self) -> list[_Announced]:
+        """Entries that have begun, with the users who are still to come: placeholders wait for these."""
+        now, ahead, found = self._controller.now(), self._controller.scale_ahead, []
+        begun = [each for each in ahead.calendars.occurrences(now, timedelta(0)) if each.begins <= now < each.ends]
+        to_come: dict[Occurrence, int] = {}
+        for group in self._controller.groups():
+            if (demand := ahead.demand_of(group.name)) is not None:
+                same = [each for each in begun if find_choice(each.profile, group.choices) is not None]
+                to_come |= dict.fromkeys(same, 0) | users_to_come(demand.record, same)
+        for entry in begun:
+            announced = self._announced(entry)
+            # Without what was counted, users come as a replay's do.
+            users = to_come.get(entry, sum(at > now for at in arrivals(entry.begins, entry.ramp, entry.users)))
+            if announced is not None and users:
+                ramp = max(entry.begins + entry.ramp - now, timedelta(0))
+                begins = now.astimezone(entry.begins.tzinfo)
+                left = replace(announced.expected, users=users, begins=begins, ramp=ramp)
+                found.append(replace(announced, expected=left, usual=0))
+        return found
 
     def _group(self, expected: ExpectedUsers) -> ProfileGroup | None:
         return next((each for each in self._controller.groups() if each.shape == expected.shape.id), None)

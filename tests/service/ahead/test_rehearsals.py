@@ -20,7 +20,7 @@ from dra_spawner import names
 from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
@@ -166,6 +166,44 @@ async def test_entries_of_one_time_are_rehearsed_together() -> None:
     many = await verdicts(*(f"{10 + number // 4}:{number % 4 * 15:02}" for number in range(25)), users=17)
     assert many == (["Yes: 17 users can start"] * 3 + ["No: 4 of 17 users cannot start"]) + many[4:]
     assert len(many) == 25
+
+
+@all_of_them(
+    "joined, expected",
+    {
+        "by the time that has passed": (None, "No: 4 of 12 users cannot start"),
+        "as they were counted": (4, "No: 8 of 12 users cannot start"),
+        "all have joined": (16, "Yes: 12 users can start"),
+    },
+)
+async def test_users_of_a_class_that_has_begun_are_beside_the_next_one(joined: int | None, expected: str) -> None:
+    """The placeholders that wait for them are not for others. Servers that run are no part of it."""
+    service = controller()
+    service.scale_ahead.calendars = CalendarBook(
+        read_calendar_entries(
+            [
+                {"users": "16 of gpu-slice within 30 min", "begins": "2026-03-02 08:50", "name": "going on"},
+                {"users": "12 of gpu-slice", "begins": "2026-03-02 09:30", "name": "next"},
+                {"users": "400 of gpu-slice", "begins": "2026-03-02 07:30", "name": "over"},
+            ],
+            UTC,
+        )
+    )
+    if joined is not None:
+        service.scale_ahead.begin(START - timedelta(minutes=12))
+        for number in range(joined):
+            service.scale_ahead.record(Launch(f"{number}", START - timedelta(minutes=9), "gpu-slice", "gpu-slice"))
+        service.advance_forecasts()
+    rehearsals = Rehearsals(
+        service, kinds=read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": 8, "max_nodes": 2}])
+    )
+    rehearsed = RehearsedEntries(service, rehearsals)
+    await rehearsed.refresh()
+    ((entry, result),) = rehearsed.results.items()
+    line = await rehearsals.of_users(rehearsals.expected_by("12 of gpu-slice at 09:31", UTC))
+    assert entry.name == "next"
+    assert result.verdict.startswith(expected), result.verdict
+    assert line.is_possible is False, "the next class is beside it"
 
 
 async def test_a_verdict_stays_while_other_rehearsals_wait() -> None:
