@@ -180,6 +180,7 @@ def measure_capacity(
     beside: Sequence[ServersBeside] = (),
     used_from: Mapping[str, Sequence[datetime]] = _NOTHING,
     packs_devices: bool = False,
+    target: int | None = None,
 ) -> Capacity:
     """Place servers of a shape until all have a node, or no node is left.
 
@@ -197,6 +198,8 @@ def measure_capacity(
         them.
     packs_devices
         Whether the service packs devices.
+    target
+        Placeholders of the shape that stay; None for all.
 
     Raises
     ------
@@ -208,6 +211,8 @@ def measure_capacity(
     try:
         with snapshot.trial():
             trial = PlacingTrial(view, namespace, budget, packs_devices=packs_devices)
+            if target is not None:
+                trial.end_placeholders(shape.id, target)
             trial.place_pending(shape.id if are_pending_included else "")
             trial.let_leave(
                 supplies, used_from, {each.id: each for each in (shape, *(other.shape for other in beside))}

@@ -78,6 +78,15 @@ class PlacingTrial:
             devices = tuple(each for each in item.devices if not doubts.because(each.id))
             self.snapshot.put(replace(item, devices=devices))
 
+    def end_placeholders(self, shape: str, target: int) -> None:
+        """Let placeholders of a shape above a target end, on the emptiest nodes first."""
+        usable = self.view.usable(shape)
+        pods = {each.node: len(self.snapshot.nodes[each.node].pods) for each in usable}
+        for each in sorted(usable, key=lambda one: (pods[one.node], one.node, one.pod.name))[
+            : max(len(usable) - target, 0)
+        ]:
+            self._end(each.pod)
+
     def let_leave(
         self, supplies: Iterable[NodeSupply], used_from: Mapping[str, Sequence[datetime]], shapes: Mapping[str, Shape]
     ) -> None:
@@ -130,9 +139,7 @@ class PlacingTrial:
         """Place a placeholder on another node that is in use; returns whether it fits on one."""
         here = pod.node_name
         self.budget.spend(ATTEMPT_STEPS)
-        self.snapshot.remove_pod(ObjectKey.of(pod))
-        for name in (each.claim for each in pod.claims if each.claim):
-            self.snapshot.remove_claim(ObjectKey(pod.namespace, name))
+        self._end(pod)
         placeholder, claims = simulated_placeholder(shape, pod.namespace, f"moved-{pod.name}")
         for claim in claims:
             self.snapshot.put(claim)
@@ -140,6 +147,11 @@ class PlacingTrial:
             placeholder, lambda names: [each for each in names if each != here and not self.is_empty(each)]
         )
         return bool(found) and self.snapshot.schedule(placeholder, found).fits
+
+    def _end(self, pod: Pod) -> None:
+        self.snapshot.remove_pod(ObjectKey.of(pod))
+        for name in (each.claim for each in pod.claims if each.claim):
+            self.snapshot.remove_claim(ObjectKey(pod.namespace, name))
 
     def leaves(self, name: str, shape: str) -> bool:
         """Whether a node is removed before the next server of a shape, which would be the first, is placed there.

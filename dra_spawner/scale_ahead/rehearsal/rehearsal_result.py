@@ -96,6 +96,9 @@ class RehearsalSettings:
     min_placeholders: int = 0
     """Placeholders of the shape that there are at all times, in any mode."""
 
+    target: int | None = None
+    """Placeholders of the shape that are wanted at present; further ones end soon. None if it is not known."""
+
     placeholders_of_others: int = 0
     """Placeholders within this limit that are for other users of the same time."""
 

@@ -39,6 +39,8 @@ __all__ = ["RehearsedAlone", "rehearse", "rehearse_alone"]
 
 #: Limit of the steps of all searches for devices in one rehearsal, 5 to 10 µs each.
 _MAX_STEPS: Final = 2_000_000
+#: Longer than any node stays that is not known to be removed.
+_LONG: Final = timedelta(days=366)
 #: Problems of users who get a server, but wait for it.
 _ABOUT_WAITS: Final = frozenset((ProblemCode.TOO_LATE, ProblemCode.PLACEHOLDER_LIMIT, ProblemCode.NOBODY_ORDERS))
 
@@ -130,7 +132,8 @@ def rehearse_alone(
     usable_after = max((each.usable_after for each in supplies), default=timedelta(0))
     order_at = expected.begins.astimezone(UTC) - settings.margin - usable_after
     settings = _left(settings, view, beside, expected.shape.id, order_at)
-    situation = situation_of(expected, view, namespace, settings, beside, starts_before)
+    lasting = max((each.usable_after + each.unneeded for each in supplies if each.unneeded is not None), default=_LONG)
+    situation = situation_of(expected, view, namespace, settings, beside, starts_before, lasting)
     in_time_first = sorted(supplies, key=lambda each: situation.usable_by - each.usable_after < situation.now)
     try:
         capacity = measure_capacity(
@@ -144,6 +147,7 @@ def rehearse_alone(
             beside=beside,
             used_from=situation.used_from(),
             packs_devices=settings.packs_devices,
+            target=settings.target,
         )
     except SearchStopped as stopped:
         problem = RehearsalProblem(

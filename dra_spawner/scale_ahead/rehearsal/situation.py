@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
@@ -111,8 +111,15 @@ def situation_of(
     settings: RehearsalSettings,
     beside: Sequence[ServersBeside] = (),
     starts_before: Mapping[str, datetime] | None = None,
+    lasting: timedelta = timedelta(0),
 ) -> RehearsalSituation:
-    """The situation at the time of a view."""
+    """The situation at the time of a view.
+
+    Parameters
+    ----------
+    lasting
+        Time from the order of a node until it is removed if nothing needs it.
+    """
     now = view.now.astimezone(UTC)
     begins = max(expected.begins.astimezone(UTC), now)
     shape = expected.shape.id
@@ -120,9 +127,17 @@ def situation_of(
     same = [each for each in beside if each.shape.id == shape]
     announced = [each.expected for each in same if each.expected is not None]
     wanted = _needed([*announced, expected], running) - _needed(announced, running)
-    warm = min(max(len(view.usable(shape)) - sum(each.warm for each in same), 0), wanted)
+    usable, target = len(view.usable(shape)), settings.target
+    warm = min(max((usable if target is None else min(usable, target)) - sum(each.warm for each in same), 0), wanted)
     # Without an autoscaler no node comes for a pending placeholder.
     on_order = _on_order(view.placeholders_of_shape.get(shape, []), now) if settings.has_autoscaler else ()
+    if target is not None:
+        # The newest end first; a node that is ordered comes nevertheless, and stays a while.
+        lasts = begins - lasting
+        on_order = (
+            *on_order[: max(target - usable, 0)],
+            *(at for at in on_order[max(target - usable, 0) :] if at >= lasts),
+        )
     return RehearsalSituation(
         expected=expected,
         view=view,

@@ -103,6 +103,7 @@ class _Copy:
     now: datetime
     limits: Mapping[str, int]
     floors: Mapping[str, int]
+    targets: Mapping[str, int]
     past: tuple[SeenNode, ...]
     leads: SeenLeads
     rules: SchedulerRules
@@ -274,8 +275,10 @@ class Rehearsals:
             for each in controller.groups()
             if not controller.policy.observing_because and each.shape not in controller.policy.paused
         }
-        snapshot = controller.watch.snapshot
-        return _Copy(snapshot.items(), now, limits, floors, self._seen.found(now), leads, snapshot.rules)
+        snapshot, policy = controller.watch.snapshot, controller.policy
+        ends = not policy.observing_because and not policy.keeps_surplus
+        targets = {each: wanted.min for each, wanted in policy.replicas.items() if ends and each not in policy.paused}
+        return _Copy(snapshot.items(), now, limits, floors, targets, self._seen.found(now), leads, snapshot.rules)
 
     def _announced(self, occurrence: Occurrence) -> _Announced | None:
         shapes = self._controller.published.shapes
@@ -338,7 +341,7 @@ class Rehearsals:
             self.look()
             now = self._controller.now()
             snapshot = self._controller.watch.snapshot
-            copy = _Copy(snapshot.items(), now, {}, {}, self._seen.found(now), {}, snapshot.rules)
+            copy = _Copy(snapshot.items(), now, {}, {}, {}, self._seen.found(now), {}, snapshot.rules)
             return await turn.run(self._simulate, question, copy)
 
     def kinds(self) -> tuple[str, ...]:
@@ -407,6 +410,7 @@ class Rehearsals:
                     image_time=assumptions.image_time,
                     max_placeholders=copy.limits.get(each.expected.shape.id, MAX_PLACEHOLDERS),
                     min_placeholders=copy.floors.get(each.expected.shape.id, 0),
+                    target=copy.targets.get(each.expected.shape.id),
                     quotas=quotas,
                     kinds_are_all=bool(self._kinds)
                     or (settings.policy.node_kinds_complete and bool(supplies[each.expected.profile])),

@@ -100,13 +100,16 @@ class AnnouncedDay:
             for number, each in enumerate(self.classes)
         ]
 
-    def rehearse(self, start: datetime, shape: Shape, view: View, namespace: str) -> list[Rehearsal]:
-        """Rehearse all of it, as the service does."""
+    def rehearse(
+        self, start: datetime, shape: Shape, view: View, namespace: str, target: int | None = None
+    ) -> list[Rehearsal]:
+        """Rehearse all of it, as the service does, with the present target of placeholders."""
         settings = RehearsalSettings(
             max_placeholders=self.replicas.max,
             min_placeholders=self.replicas.min,
             not_prepared="" if self.mode is ScaleAheadMode.ACT else f"scale-ahead only {self.mode.value}s",
             has_autoscaler=self.has_autoscaler,
+            target=target,
         )
         supplies = described_supplies(view, (self.kind,), "gpu", KIND, {})
         announced = []

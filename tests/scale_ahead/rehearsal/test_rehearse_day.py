@@ -204,6 +204,38 @@ def test_an_autoscaler_removes_empty_nodes(given: dict[str, Any], expected: str,
     assert (ProblemCode.NODES_LEAVE in {each.code for each in found.problems}) is bool(waiting)
 
 
+@all_of_them(
+    "minutes, target, given, expected, warm",
+    {
+        "all stay": (60, None, {"not_prepared": "x"}, "Yes: 8 users can start at 10:00 on the present nodes.", 8),
+        "they end, and the nodes with them": (
+            60,
+            0,
+            {"not_prepared": "x"},
+            "Only if 1 node of g2 is ordered at 09:45",
+            0,
+        ),
+        "the nodes are there still": (9, 0, {"not_prepared": "x"}, "Yes: 8 users can start at 09:09 on the present", 0),
+        "some stay": (60, 3, {"not_prepared": "x"}, "Yes: 8 users can start at 10:00 on the present nodes.", 3),
+        "others come": (60, 3, {}, "Yes: 8 users can start at 10:00 on the present nodes.", 3),
+    },
+)
+def test_placeholders_above_the_target_are_for_nobody(
+    minutes: int, target: int | None, given: dict[str, Any], expected: str, warm: int
+) -> None:
+    """As after a change of the mode, or of a number by a person."""
+    world = hub("a", "b")
+    for _ in range(16):
+        world.create_placeholder(SHARE)
+    world.schedule()
+    supply = supplies(world, unneeded=timedelta(minutes=10), max_nodes=2)
+    question = ExpectedUsers("gpu", SHARE, 8, START + timedelta(minutes=minutes), ramp=timedelta(0))
+    settings = RehearsalSettings(target=target, min_placeholders=target or 0, **given)
+    found = rehearse(question, world.view(), NAMESPACE, supply, settings)
+    assert (found.verdict.startswith(expected), found.warm) == (True, warm), found.verdict
+    assert len(world.view().usable(SHARE.id)) == 16
+
+
 def of(users: int, minutes: int, ramp: int = 0, counts: Counts = "additional") -> AnnouncedClass:
     return AnnouncedClass(users, minutes, ramp, counts)
 
