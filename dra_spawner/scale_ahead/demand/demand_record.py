@@ -116,6 +116,8 @@ class DemandRecord:
         """Largest growth of the number of servers within a lead time that ends at a minute."""
         self.held_total = RunningMaximum()
         """Servers, and the placeholders for usual launches above the floor, together."""
+        self.unused = 0
+        """Placeholders that were wanted last, less the launches since then."""
         self.judged: JudgedForecast | None = None
         """The forecast of a lead time ago; None if there was none."""
         self._actual = DecayingMean()
@@ -167,6 +169,7 @@ class DemandRecord:
         """
         missing = minute - self.counts.end
         self.counts.record(minute, arrivals, departures)
+        self.unused = max(self.unused - arrivals, 0)
         rate = self.recent.mean
         decay = self._decay(rate)
         self.skip(missing)
@@ -219,6 +222,7 @@ class DemandRecord:
         """What is remembered beside the counts, as JSON: `restore` goes on as if this record had never ended."""
         return {
             **{name: part.state() for name, part in self._parts().items()},
+            "unused": self.unused,
             "usual_now": self._usual_now,
             "said": [[minute, *astuple(each)] for minute, each in self._said.items()],
             "lead": self._lead,
@@ -238,6 +242,7 @@ class DemandRecord:
         try:
             for name, part in self._parts().items():
                 part.restore(state[name])
+            self.unused = int(state.get("unused", 0))
             usual = state["usual_now"]
             self._usual_now = float(usual) if usual is not None else None
             self._said = {int(minute): _statement(*each) for minute, *each in state["said"]}

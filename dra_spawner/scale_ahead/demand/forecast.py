@@ -198,7 +198,10 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
         else:
             found = replace(found, placeholders=assured.assured, kept=0)
     if record.windows.minutes_since_first(now) is None:
-        found = _on_whole_nodes(found, settings, situation, max(assured.assured, _at_once(launches / lead, settings)))
+        # What is there already is not deleted: launches will take it.
+        least = max(assured.assured, _at_once(launches / lead, settings), record.unused)
+        found = _on_whole_nodes(found, settings, situation, least)
+    record.unused = found.placeholders
     record.said(
         now,
         Statement(

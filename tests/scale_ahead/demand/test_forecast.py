@@ -263,8 +263,10 @@ def test_free_slots_of_nodes_that_are_needed_anyway_get_no_placeholder() -> None
     answer = host.minutes(400, lambda minute: rate[(minute - BEGIN) % 400], shared)
     own = replace(shared, has_own_nodes=True)
 
-    def asked(**changes: Any) -> Forecast:
-        return forecast(host.record.later(), replace(own, **changes), host.now)
+    def asked(unused: int = 0, **changes: Any) -> Forecast:
+        record = host.record.later()
+        record.unused = unused
+        return forecast(record, replace(own, **changes), host.now)
 
     full = answer.placeholders
     assert 4 < full <= 8
@@ -276,7 +278,10 @@ def test_free_slots_of_nodes_that_are_needed_anyway_get_no_placeholder() -> None
     found = {present: asked(present=present).placeholders for present in range(42, 52)}
     assert all(-(-(present + each) // 10) == -(-(present + full) // 10) for present, each in found.items())
     assert min(found.values()) == at_once
-    assert asked(has_own_nodes=False).placeholders == full
+    # What is there is not deleted; a launch takes it, and it is not made anew.
+    assert [asked(unused).placeholders for unused in (1, 3, full + 9)] == [at_once, 3, full]
+    assert host.minutes(1, 1, own).placeholders == full - 1
+    full = asked(has_own_nodes=False).placeholders
     assert asked(pending_spawns=1).placeholders == full, "servers wait for nodes"
     assert asked(floor=4).placeholders >= 4
     assert asked(occurrences=(host.entry(2, 5),)).placeholders >= full, "until the entry begins it only rises"
