@@ -72,6 +72,7 @@ def main() -> int:
     parser.add_argument("--rows", nargs="*", help="only these, by name; class: the class that failed; cost")
     parser.add_argument("--tuning", action="store_true", help="judge days 28 to 120 instead, as for tuning")
     parser.add_argument("--hit-rate", type=float, default=DemandSettings().hit_rate, help="target (%(default)s)")
+    parser.add_argument("--number", type=int, help="the fixed number to compare with; without, it is searched for")
     parser.add_argument("--models", nargs="*", default=["pool", "nodes"], choices=["pool", "nodes"])
     options = parser.parse_args()
     file = options.data / "mybinder-launches.csv.gz"
@@ -85,7 +86,9 @@ def main() -> int:
     failed = False
     for row in rows(trace, options.seed):
         if not options.rows or row.name in options.rows:
-            failed |= not judge(row, learn_days, options.models, DemandSettings(hit_rate=options.hit_rate))
+            failed |= not judge(
+                row, learn_days, options.models, DemandSettings(hit_rate=options.hit_rate), options.number
+            )
     if not options.rows or "cost" in options.rows:
         cost(trace.since(trace.end - JUDGED_DAYS * MINUTES_A_DAY))
     if not options.rows or "class" in options.rows:
@@ -111,15 +114,17 @@ def thinned(trace: Trace, share: float, seed: int) -> Trace:
     return Trace(trace.begin, array("L", (sum(draw() < share for _ in range(count)) for count in trace.launches)))
 
 
-def judge(row: Row, learn_days: int, models: Sequence[str], settings: DemandSettings) -> bool:
+def judge(row: Row, learn_days: int, models: Sequence[str], settings: DemandSettings, number: int | None) -> bool:
     print(f"\n{row.name}, lead time {row.lead}")
     met = True
     if "pool" in models:
         pool = NodeKind("pool", 1, (row.lead,), unneeded=timedelta(0))
-        met = _compare(row, pool, row.trace, learn_days, settings, row.least)
+        met = _compare(row, pool, row.trace, learn_days, settings, row.least, number)
     if "nodes" in models:
         nodes = NodeKind("nodes", PER_NODE, (row.lead,))
-        met &= _compare(row, nodes, row.trace.with_lengths(SERVERS, 1), learn_days, settings, row.least_on_nodes)
+        met &= _compare(
+            row, nodes, row.trace.with_lengths(SERVERS, 1), learn_days, settings, row.least_on_nodes, number
+        )
     return met
 
 
@@ -136,7 +141,13 @@ def cost(trace: Trace) -> None:
 
 
 def _compare(
-    row: Row, kind: NodeKind, trace: Trace, learn_days: int, settings: DemandSettings, least: float | None
+    row: Row,
+    kind: NodeKind,
+    trace: Trace,
+    learn_days: int,
+    settings: DemandSettings,
+    least: float | None,
+    known: int | None,
 ) -> bool:
     label = kind.name
     judged_from = trace.begin + learn_days * MINUTES_A_DAY
@@ -146,7 +157,10 @@ def _compare(
     ours = replay(whole, ForecastDemand(), settings)
     seconds = time.process_time() - began
     late = replace(whole, trace=trace.since(judged_from - LEAD_IN * MINUTES_A_DAY), occurrences=())
-    number, fixed = smallest_buffer(late, ours.hit_rate, guess=max(round(ours.idle_hours_a_day / 12), 4))
+    if known is not None:
+        number, fixed = known, replay(late, Buffer(known))
+    else:
+        number, fixed = smallest_buffer(late, ours.hit_rate, guess=max(round(ours.idle_hours_a_day / 12), 4))
     fewer = replay(late, Buffer(number - 1)) if number else fixed
     days = len(trace.launches) / MINUTES_A_DAY
     print(f"  {label}: {trace.total:,} launches in {days:.0f} days replayed in {seconds:.1f} s of processor time")

@@ -2,68 +2,25 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from random import Random
+from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 import pytest
 
 from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.scale_ahead.demand.forecast import Forecast
-from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK, minute_of
+from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, MINUTES_A_WEEK
 from dra_spawner.scale_ahead.demand.policies import ForecastDemand, Question
 from dra_spawner.scale_ahead.demand.steady_number import SteadyNumber
-from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.replay.equal_hit import smallest_buffer
-from dra_spawner.scale_ahead.replay.replay import Scenario, replay
+from dra_spawner.scale_ahead.replay.replay import replay
 from dra_spawner.scale_ahead.replay.results import ReplayResult
-from dra_spawner.scale_ahead.replay.traces import Durations, Trace
+from dra_spawner.scale_ahead.replay.traces import Trace
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
-
-BEGIN: Final = minute_of(datetime(2026, 8, 31, tzinfo=UTC))  # a Monday
-LEAD: Final = timedelta(minutes=10)
-
-
-class Said:
-    """The forecast, and all that it says."""
-
-    name = "forecast"
-
-    def __init__(self) -> None:
-        self.answers: list[Forecast] = []
-
-    def __call__(self, question: Question) -> Forecast:
-        self.answers.append(ForecastDemand()(question))
-        return self.answers[-1]
-
-
-def launches(weeks: int, seed: int, rate: Callable[[int], float]) -> Trace:
-    """Users who come one by one, so many a minute."""
-    draw, minutes = Random(seed), weeks * MINUTES_A_WEEK
-    found = array("L", bytes(array("L").itemsize * minutes))
-    most = max(map(rate, range(0, MINUTES_A_DAY, 10)))
-    at = draw.expovariate(most)
-    while at < minutes:
-        found[int(at)] += draw.random() * most < rate(int(at))
-        at += draw.expovariate(most)
-    return Trace(BEGIN, found)
-
-
-def by_day(minute: int) -> float:
-    """From eight in the morning to eight at night."""
-    return 2.0 if 480 <= minute % MINUTES_A_DAY < 1200 else 0.0
-
-
-def hub(trace: Trace, slots: int, learn_weeks: int) -> Scenario:
-    if slots == 1:
-        kind = NodeKind("pool", 1, (LEAD,), unneeded=timedelta(0))
-    else:
-        kind, trace = NodeKind("nodes", slots, (LEAD,)), trace.with_lengths(Durations(45.0, 1.0), 1)
-    return Scenario(trace, kind, judged_from=BEGIN + learn_weeks * MINUTES_A_WEEK)
-
+from tests.scale_ahead.demand.drawn_hubs import BEGIN, LEAD, Said, batches, by_day, hub, launches
 
 SHAPES: Final = tuple(
     (launches_a_day, is_by_day, slots)
@@ -87,14 +44,35 @@ def test_a_hub_is_never_worse_off_than_with_the_best_fixed_number(example: int, 
     assert ours.idle_hours <= fixed.idle_hours + 1e-6, (launches_a_day, is_by_day, slots)
 
 
-def batches(weeks: int, seed: int) -> Trace:
-    """600 instances a day, in batches of 5 to 60 at random."""
-    draw = Random(seed)
-    rate = 600 / 32.5 / MINUTES_A_DAY
-    return Trace(
-        BEGIN,
-        array("L", (draw.randrange(5, 61) if draw.random() < rate else 0 for _ in range(weeks * MINUTES_A_WEEK))),
-    )
+class SharedNodes:
+    """The forecast of a group that shares its nodes with others."""
+
+    name = "forecast"
+
+    def __call__(self, question: Question) -> Forecast:
+        return ForecastDemand()(replace(question, situation=replace(question.situation, has_own_nodes=False)))
+
+
+def test_placeholders_of_free_slots_change_no_launch_and_no_node() -> None:
+    """A group with nodes for itself has fewer idle placeholders, and creates hardly more of them."""
+    trace = launches(1, 1, lambda minute: 0.7 if minute % MINUTES_A_DAY > 480 else 0.1)
+    base = hub(Trace(BEGIN, trace.launches[: 3 * MINUTES_A_DAY]), 8, 0)
+    base = replace(base, has_timeline=True)
+    ours, shared = replay(base, ForecastDemand()), replay(base, SharedNodes())
+    assert ours.idle_hours < 0.9 * shared.idle_hours
+    for name in ("hits", "waits", "node_hours", "node_starts"):
+        assert getattr(ours, name) == getattr(shared, name), name
+    assert _created(ours) <= 1.15 * _created(shared)
+
+
+def _created(result: ReplayResult) -> int:
+    timeline, there, created = result.timeline, 0, 0
+    assert timeline is not None
+    for came, missed, target in zip(timeline.launches, timeline.missed, timeline.target, strict=True):
+        there = max(there - (came - missed), 0)
+        created += max(target - there, 0)
+        there = target
+    return created
 
 
 @all_of_them("slots", (1, 8)[: example_count(20)])
