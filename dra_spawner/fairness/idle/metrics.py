@@ -41,6 +41,7 @@ class MetricQuery:
 
     A series belongs to a server by the labels ``namespace`` and ``pod``, or to a device by ``driver``, ``pool`` and
     ``device``. ``exported_namespace`` and ``exported_pod`` come first: a scrape that keeps its own labels writes these.
+    ``UUID`` and ``GPU_I_ID`` tell that a series is of one GPU, or of one of its MIG instances.
 
     Attributes
     ----------
@@ -63,10 +64,13 @@ class MetricQuery:
 
 
 #: The largest value of some minutes, so that a short use between two scrapes counts. With MIG the exporter has a series
-#: for each instance, and names the pod of each.
+#: for each instance, and names the pod of each; the use of the GPU as a whole is not known there, or 0. So the larger of
+#: both metrics counts: `or` would leave out the second one where both have the same labels.
 _DCGM: Final = (
-    "max by (namespace, pod, exported_namespace, exported_pod, dra_driver_name, dra_pool_name, dra_device_name) ("
-    "max_over_time(DCGM_FI_DEV_GPU_UTIL[3m]) or max_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE[3m]) * 100)"
+    "max by (namespace, pod, exported_namespace, exported_pod, pod_namespace, pod_name, UUID, GPU_I_ID, "
+    "dra_driver_name, dra_pool_name, dra_device_name) ("
+    'label_replace(max_over_time(DCGM_FI_DEV_GPU_UTIL[3m]), "of", "gpu", "", "") or '
+    'label_replace(max_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE[3m]) * 100, "of", "engine", "", ""))'
 )
 #: Devices of the example driver do not compute: what runs on them is the processor's work.
 _EXAMPLE: Final = (
@@ -93,26 +97,39 @@ class MetricValues:
     of_pods: Mapping[tuple[str, str], float] = field(default_factory=dict)
     of_devices: Mapping[DeviceId, float] = field(default_factory=dict)
     of_devices_of_pods: Mapping[tuple[str, str, DeviceId], float] = field(default_factory=dict)
+    hardware_of_pods: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = field(default_factory=dict)
+    """UUID and instance of the GPUs of which series are, where these tell it."""
 
-    def of(self, namespace: str, pod: str, device: DeviceId, *, is_shared: bool) -> tuple[float | None, bool]:
+    def of(
+        self, namespace: str, pod: str, device: DeviceId, *, is_shared: bool, devices: int = 1
+    ) -> tuple[float | None, bool]:
         """Use of a server's device, and whether it is the server's own.
 
         Parameters
         ----------
         is_shared
             Whether other claims have a part of the same device.
+        devices
+            Number of different devices of this driver that the server has.
         """
         # A series of the device is of all shares; one of the pod is the pod's own, if the query says so.
         found = self.of_devices_of_pods.get((namespace, pod, device))
         if found is None:
-            found = self.of_pods.get((namespace, pod))
+            found = self._of_pod((namespace, pod), devices)
         is_own = not is_shared or (found is not None and self.query.apart is TellsApart.POD)
-        if found is None or not is_own:
-            of_device = self.of_devices.get(device)
-            # Of two values that are no server's own, only the larger one proves that nothing uses the device.
-            both = [each for each in (found, of_device) if each is not None]
-            found = math.nan if any(map(math.isnan, both)) else max(both, default=math.nan)
+        if found is not None and self.query.apart is TellsApart.POD:
+            return (None if math.isnan(found) else found), is_own
+        # Of several values of one device, only the largest one proves that nothing uses it.
+        every = [each for each in (found, self.of_devices.get(device)) if each is not None]
+        found = math.nan if any(map(math.isnan, every)) else max(every, default=math.nan)
         return (None if math.isnan(found) else found), is_own
+
+    def _of_pod(self, pod: tuple[str, str], devices: int) -> float | None:
+        """The largest value of a pod's series; not known where series of some of its devices are missing."""
+        found, hardware = self.of_pods.get(pod), self.hardware_of_pods.get(pod)
+        if found is None or hardware is None or len(hardware) >= devices or found > self.query.used_above:
+            return found
+        return math.nan
 
 
 def read_metrics(query: MetricQuery, answer: object) -> MetricValues:
@@ -131,12 +148,16 @@ def read_metrics(query: MetricQuery, answer: object) -> MetricValues:
     pods: dict[tuple[str, str], float] = {}
     devices: dict[DeviceId, float] = {}
     both: dict[tuple[str, str, DeviceId], float] = {}
+    hardware: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for each in result:
         labels = each.get("metric") if isinstance(each, Mapping) else None
         if not isinstance(each, Mapping) or not isinstance(labels, Mapping):
             raise InvalidMetrics("a series has no labels")
         value = _value(each.get("value"))
-        pod = (_label(labels, "exported_namespace", "namespace"), _label(labels, "exported_pod", "pod"))
+        pod = (
+            _label(labels, "exported_namespace", "pod_namespace", "namespace"),
+            _label(labels, "exported_pod", "pod_name", "pod"),
+        )
         device = DeviceId(
             _label(labels, "dra_driver_name", "driver"),
             _label(labels, "dra_pool_name", "pool"),
@@ -146,9 +167,11 @@ def read_metrics(query: MetricQuery, answer: object) -> MetricValues:
             _keep_largest(both, (*pod, device), value)
         elif all(pod):
             _keep_largest(pods, pod, value)
+            if uuid := _label(labels, "UUID"):
+                hardware.setdefault(pod, set()).add((uuid, _label(labels, "GPU_I_ID")))
         if all(device):
             _keep_largest(devices, device, value)
-    return MetricValues(query, pods, devices, both)
+    return MetricValues(query, pods, devices, both, {key: frozenset(each) for key, each in hardware.items()})
 
 
 def drivers_without_values(queries: Iterable[MetricValues]) -> tuple[str, ...]:

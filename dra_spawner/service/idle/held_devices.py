@@ -90,7 +90,10 @@ def uses_of(server: ServerWithDevices, found: FoundMetrics) -> Iterator[DeviceUs
     for device, is_shared in server.devices:
         values = found.of_driver(device.driver)
         if values is not None:
-            percent, is_own = values.of(server.pod.namespace, server.pod.name, device, is_shared=is_shared)
+            alike = {each for each, _ in server.devices if each.driver == device.driver}
+            percent, is_own = values.of(
+                server.pod.namespace, server.pod.name, device, is_shared=is_shared, devices=len(alike)
+            )
             yield DeviceUse(device.device, percent, is_own, values.query.used_above)
 
 

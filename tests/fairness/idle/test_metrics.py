@@ -42,6 +42,10 @@ def answer(*series: tuple[dict[str, Any], Any]) -> dict[str, Any]:
     ),
     "a share by itself": ([(POD, "0"), (DRA, "80")], True, TellsApart.POD, (0.0, True)),
     "a share without a series of its own": ([(DRA, "80")], True, TellsApart.POD, (80.0, False)),
+    "a pod's series beside the one of its device": ([(POD, "0"), (PLAIN, "80")], False, TellsApart.DEVICE, (80.0, True)),
+    "a share and its device, which another one uses": (
+        [({**POD, **DRA}, "0"), (PLAIN, "80")], True, TellsApart.DEVICE, (80.0, False),
+    ),
     "the largest of several": ([(POD, "3"), (POD, "30"), (POD, "0")], False, TellsApart.DEVICE, (30.0, True)),
     "one that is no number": ([(POD, "3"), (POD, "NaN")], False, TellsApart.DEVICE, (None, True)),
     "one that is no number, first": ([(POD, "NaN"), (POD, "3")], False, TellsApart.DEVICE, (None, True)),
@@ -55,6 +59,23 @@ def test_whose_use_a_series_is(
     found = read_metrics(MetricQuery("q", apart=apart), answer(*series))
     assert found.of("hub", "jupyter-ada", GPU, is_shared=is_shared) == expected
     assert found.of("hub", "jupyter-bob", OTHER, is_shared=is_shared)[0] is None
+
+
+def test_half_of_the_devices_prove_nothing() -> None:
+    """Series of one GPU, told by its UUID, say nothing of the second one; a use is a use."""
+    one, two = ({**POD, "UUID": f"GPU-{number}"} for number in range(2))
+    for series, devices, expected in (
+        ([(one, "0")], 1, 0.0),
+        ([(one, "0")], 2, None),
+        ([(one, "0"), (one, "0")], 2, None),
+        ([(one, "0"), ({**one, "GPU_I_ID": "3"}, "0")], 2, 0.0),
+        ([(one, "0"), (two, "0")], 2, 0.0),
+        ([(one, "30")], 2, 30.0),
+        ([(POD, "0")], 2, 0.0),  # a query that sums over devices
+    ):
+        found = read_metrics(MetricQuery("q"), answer(*series))
+        percent, _ = found.of("hub", "jupyter-ada", GPU, is_shared=False, devices=devices)
+        assert percent == expected, (series, devices)
 
 
 @all_of_them("found", {

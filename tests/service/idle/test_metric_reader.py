@@ -18,13 +18,47 @@ from tests.ports import free_port
 from tests.service.idle.prometheus import prometheus
 
 NVIDIA, EXAMPLE = "gpu.nvidia.com", "gpu.example.com"
-#: As NVIDIA's exporter writes them, with and without Dynamic Resource Allocation, and as the kubelet writes them.
-SAMPLES = """
-# TYPE DCGM_FI_DEV_GPU_UTIL gauge
-DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0",device="nvidia0",Hostname="n1",namespace="hub",pod="jupyter-ada"} 37
-DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-1",device="nvidia1",Hostname="n1",namespace="hub",pod="jupyter-bob",dra_driver_name="gpu.nvidia.com",dra_pool_name="n1",dra_device_name="gpu-1"} 0
-# TYPE DCGM_FI_PROF_GR_ENGINE_ACTIVE gauge
-DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="2",GPU_I_ID="3",UUID="GPU-2",device="nvidia2",namespace="hub",pod="jupyter-cem",dra_driver_name="gpu.nvidia.com",dra_pool_name="n1",dra_device_name="gpu-2-mig-1g"} 0.25
+
+
+def dcgm(name: str, value: float, gpu: int, pod: str = "", device: str = "", **more: str) -> str:
+    """A line as NVIDIA's exporter writes it, with the labels of Dynamic Resource Allocation where it reads claims."""
+    labels = {
+        "gpu": str(gpu),
+        "UUID": f"GPU-0000000{gpu}-1111-2222-3333-444444444444",
+        "pci_bus_id": f"00000000:0{gpu}:00.0",
+        "device": f"nvidia{gpu}",
+        "modelName": "NVIDIA A100-SXM4-40GB",
+        "Hostname": "n1",
+        "DCGM_FI_DRIVER_VERSION": "580.1.2",
+        **({"container": "notebook", "namespace": "hub", "pod": pod} if pod else {}),
+        **({"dra_claim_name": f"{pod}-gpu", "dra_claim_namespace": "hub"} if device else {}),
+        **({"dra_driver_name": NVIDIA, "dra_pool_name": "n1", "dra_device_name": device} if device else {}),
+        **more,
+    }
+    return f"{name}{{{','.join(f'{key}={json.dumps(each)}' for key, each in labels.items())}}} {value}"
+
+
+UTIL, ENGINE = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+MIG = {"GPU_I_PROFILE": "1g.5gb", "GPU_I_ID": "7", "dra_mig_profile": "1g.5gb", "dra_mig_device_uuid": "MIG-1"}
+OLD = {"pod_name": "jupyter-hal", "pod_namespace": "hub", "container_name": "notebook"}
+#: As NVIDIA's exporter writes them, and as the kubelet does.
+SAMPLES = f"""
+# HELP {UTIL} GPU utilization (in %).
+# TYPE {UTIL} gauge
+{dcgm(UTIL, 37, 0, "jupyter-ada")}
+{dcgm(UTIL, 0, 1, "jupyter-bob", "gpu-1")}
+{dcgm(UTIL, 0, 2, "jupyter-cem", "gpu-2-mig-1g-0", **MIG)}
+{dcgm(UTIL, 64, 3, "jupyter-fay", "gpu-3", vgpu="0")}
+{dcgm(UTIL, 64, 3, "jupyter-gus", "gpu-3", vgpu="1")}
+{dcgm(UTIL, 0, 4, **OLD)}
+{dcgm(UTIL, 0, 5, "jupyter-iva")}
+{dcgm(UTIL, 0, 6)}
+# HELP {ENGINE} Ratio of time the graphics engine is active.
+# TYPE {ENGINE} gauge
+{dcgm(ENGINE, 0.31, 0, "jupyter-ada")}
+{dcgm(ENGINE, 0.25, 2, "jupyter-cem", "gpu-2-mig-1g-0", **MIG)}
+"""
+SAMPLES += """# HELP container_cpu_usage_seconds_total Cumulative cpu time.
 # TYPE container_cpu_usage_seconds_total counter
 container_cpu_usage_seconds_total{container="notebook",namespace="hub",pod="jupyter-dan"} 12
 container_cpu_usage_seconds_total{container="",namespace="hub",pod="jupyter-dan"} 12
@@ -34,11 +68,11 @@ own_use{driver="own.example.com",pool="n1",device="d1"} NaN
 
 
 def used(
-    found: FoundMetrics, pod: str, driver: str, device: str, *, is_shared: bool = False
+    found: FoundMetrics, pod: str, driver: str, device: str, *, is_shared: bool = False, devices: int = 1
 ) -> tuple[float | None, bool]:
     values = found.of_driver(driver)
     assert values is not None
-    return values.of("hub", pod, DeviceId(driver, "n1", device), is_shared=is_shared)
+    return values.of("hub", pod, DeviceId(driver, "n1", device), is_shared=is_shared, devices=devices)
 
 
 @pytest.mark.needs_program("prometheus")
@@ -54,7 +88,13 @@ async def test_presets_and_an_own_query_on_debians_prometheus(tmp_path: Path) ->
         assert used(found, "jupyter-ada", NVIDIA, "gpu-0", is_shared=True) == (37.0, False), "of all shares"
         assert used(found, "jupyter-bob", NVIDIA, "gpu-1") == (0.0, True)
         assert used(found, "jupyter-bob", NVIDIA, "gpu-1", is_shared=True) == (0.0, False)
-        assert used(found, "jupyter-cem", NVIDIA, "gpu-2-mig-1g") == (25.0, True), "an instance of MIG"
+        assert used(found, "jupyter-cem", NVIDIA, "gpu-2-mig-1g-0") == (25.0, True), "the larger of both metrics"
+        for pod in ("jupyter-fay", "jupyter-gus"):
+            assert used(found, pod, NVIDIA, "gpu-3", is_shared=True) == (64.0, False), "of all shares, not of one"
+        assert used(found, "jupyter-hal", NVIDIA, "gpu-4") == (0.0, True), "with --use-old-namespace"
+        assert used(found, "jupyter-iva", NVIDIA, "gpu-5", devices=2) == (None, True), "one of two GPUs is silent"
+        assert used(found, "jupyter-ada", NVIDIA, "gpu-0", devices=2) == (37.0, True), "what is used is known"
+        assert used(found, "exporter", NVIDIA, "gpu-6") == (None, True), "a GPU of nobody is not the exporter's"
         assert used(found, "jupyter-eve", NVIDIA, "gpu-9") == (None, True)
         assert used(found, "jupyter-dan", EXAMPLE, "gpu-0", is_shared=True) == (0.0, True), "by pod, so of this share"
         assert used(found, "any", "own.example.com", "d0") == (5.0, True)
