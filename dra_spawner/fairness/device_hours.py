@@ -44,11 +44,12 @@ def held_times(launches: Iterable[Launch], now: datetime) -> tuple[list[HeldTime
     for each in launches:
         if each.bound is None:
             continue
-        end = min(each.ended or now, now).timestamp()
+        # No server has its node before it was asked for: a clock was set in between.
+        begin, end = max(each.bound, each.asked).timestamp(), min(each.ended or now, now).timestamp()
         if each.devices is None:
             unknown += 1
-        elif each.devices and end > each.bound.timestamp():
-            found.append(HeldTime(each.user, each.choice or each.profile, each.bound.timestamp(), end, each.devices))
+        elif each.devices and end > begin:
+            found.append(HeldTime(each.user, each.choice or each.profile, begin, end, each.devices))
     return found, unknown
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from typing import Final
 
 from dra_spawner.fairness.budget_replay import Standing
 from dra_spawner.fairness.budgets import Per
 from dra_spawner.fairness.device_hours import ALL_DRIVERS
+from dra_spawner.profiles.syntax.problems import on_one_line
 
 __all__ = ["behind_sentence", "standing_sentences"]
+
+_LONGEST_NAME: Final = 80
 
 
 def standing_sentences(standings: Iterable[Standing]) -> Iterator[str]:
@@ -31,8 +35,13 @@ def _sentence(standing: Standing) -> str:
     kind = "" if budget.driver == ALL_DRIVERS else f" of {budget.driver}"
     if budget.per is Per.GROUP:
         state = "has used up" if standing.is_over else "is within"
-        return f"Your group {standing.subject} {state} its device-hours{kind} of {when}."
+        return f"Your group {_name(standing.subject)} {state} its device-hours{kind} of {when}."
     return f"You have used {_hours(standing.hours)} of your {_hours(budget.hours)} device-hours{kind} in {when}."
+
+
+def _name(group: str) -> str:
+    """A name of any text, for a sentence."""
+    return on_one_line(group[:_LONGEST_NAME])
 
 
 def _hours(hours: float) -> str:

@@ -14,6 +14,8 @@ from dra_spawner.history.user_names import UserNames
 __all__ = ["decision_of", "decision_row", "launch_of", "launch_row", "lead_time_row", "learned_row"]
 
 _LONGEST_NAME: Final = 255
+#: As `imports.csv_import` takes them.
+_MOST_DEVICES: Final = 10_000
 
 
 def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def launch_of(row: RowMapping) -> Launch:
         reason=row["reason"] or "",
         source=row["source"],
         ended_because=row["ended_because"] or "",
-        devices=json.loads(row["devices"]) if row["devices"] else None,
+        devices=_devices(row["devices"]),
     )
 
 
@@ -124,3 +126,15 @@ def decision_of(row: RowMapping) -> RecordedDecision:
     fields = ("at", "kind", "subject", "reason", "code", "node", "profile", "outcome")
     decision = Decision(**{name: row[name] for name in fields}, details=json.loads(row["details"]))
     return RecordedDecision(row["id"], decision, tuple(row["mentions"].split()))
+
+
+def _devices(text: str | None) -> dict[str, float] | None:
+    """Whole devices by driver; None for what is no such number, as another program may have written the row."""
+    try:
+        found = json.loads(text) if text else None
+        numbers = {name: float(number) for name, number in found.items()} if isinstance(found, dict) else None
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+    if numbers is None or not all(0 <= each <= _MOST_DEVICES for each in numbers.values()):
+        return None
+    return numbers

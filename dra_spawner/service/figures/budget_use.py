@@ -134,7 +134,11 @@ class BudgetUse:
             except SourceError as error:
                 problems = (f"Budgets of whole groups are not enforced, as groups are not known: {error}.",)
         # Servers that run count until now: never as more than they have used.
-        times, _ = held_times(database.launches(now - self._policy.reach, now), now)
+        launches = database.launches(now - self._policy.reach, now)
+        # An end in the future is one of a clock that was set since: what the server held is not known.
+        times, _ = held_times(
+            [each for each in launches if each.ended is None or each.ended <= now + _LONGEST_AGE], now
+        )
         return BudgetCheck(times, self._policy, memberships), problems
 
     def _empty_groups(self, memberships: Memberships) -> Iterator[str]:
