@@ -111,14 +111,32 @@ def test_what_a_limit_would_have_done() -> None:
 
 
 def test_groups_of_unequal_appetite_get_their_budgets_and_devices_stay_in_use() -> None:
-    """A small one of `tests.bench.budget_fairness`, which has 10 groups over 30 days."""
+    """A small one of `tests.bench.budget_fairness`, which has 10 groups over 30 days.
+
+    On two devices, sessions of a whole one never start if shares pass them.
+    """
     limits = budgets(4, 2)
     wanted = wishes(limits, 12, Random(7))
     found = {
-        enforced: run(wanted, limits, 2, 12, enforced=enforced, look_seconds=2 * HOUR) for enforced in (True, False)
+        enforced: run(wanted, limits, 2, 12, enforced=enforced, look_seconds=2 * HOUR, passing=False)
+        for enforced in (True, False)
     }
     fair, unfair = (
         jain([found[each].while_waiting[group] / hours for group, hours in limits.items()]) for each in (True, False)
     )
     assert fair >= 0.95 > unfair
     assert found[True].used >= 0.98 * found[False].used
+
+
+def test_borrowing_leaves_no_device_free_while_somebody_waits() -> None:
+    """At two fifths of the demand. What a budget costs is in hours in which nobody waits."""
+    limits, devices, days = budgets(4, 8), 8, 8
+    wanted = wishes(limits, days, Random(7), 0.4)
+    with_, without = (
+        run(wanted, limits, devices, days, enforced=enforced, look_seconds=2 * HOUR) for enforced in (True, False)
+    )
+    every = devices * days * 24
+    for found in (with_, without):
+        assert found.waited_hours > 24
+        assert found.unused_while_waiting <= 0.01 * every
+    assert with_.used >= without.used - 0.02 * every

@@ -64,7 +64,7 @@ class MetricQuery:
 
 
 #: The largest value of some minutes, so that a short use between two scrapes counts. With MIG the exporter has a series
-#: for each instance, and names the pod of each; the use of the whole GPU is not known there, or 0. So the larger of both
+#: for each instance, and names the pod of each; the use of the whole GPU is 0 or not known there. So the larger of both
 #: metrics counts: `or` would leave out the second one where both have the same labels.
 _DCGM: Final = (
     "max by (namespace, pod, exported_namespace, exported_pod, pod_namespace, pod_name, UUID, GPU_I_ID, "

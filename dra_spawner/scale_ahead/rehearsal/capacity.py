@@ -16,12 +16,12 @@ from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled, is_open
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
+from dra_spawner.placeholders.planner.packing.packed_starts import PackedStarts
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import NodeLook, looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
-from dra_spawner.scale_ahead.rehearsal.packed_starts import PackedStarts
 from dra_spawner.scale_ahead.rehearsal.placing_trial import ATTEMPT_STEPS, PlacingTrial
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers
 from dra_spawner.scale_ahead.rehearsal.timetable import arrivals

@@ -15,13 +15,13 @@ from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.preemption import find_preemption
+from dra_spawner.placeholders.planner.packing.packed_starts import PackedStarts
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.node_conditions import without_label
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.rehearsal.capacity import measure_capacity
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
-from dra_spawner.scale_ahead.rehearsal.packed_starts import PackedStarts
 from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.model.claims import ObjectKey

@@ -329,3 +329,18 @@ def test_a_share_is_packed_as_by_the_service():
     every = claim("all", allocationMode="All")
     [answer] = answers(stdin=json.dumps(api_list(*cluster, every)), packs_devices=True)
     assert answer["warnings"] == ["no device is packed: a request wants all devices"]
+
+
+def test_a_list_of_alternatives_waits_for_all_of_them():
+    """So its order needs no expected waits: whichever is free first serves it."""
+    alternatives = [{"name": name, "deviceClassName": "gpu", "selectors": [{"cel": {"expression": f'device.attributes["{DRIVER}"].size == "{name}"'}}]} for name in ("large", "small")]  # fmt: skip
+    wanted = claim()
+    wanted["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": alternatives}]
+    devices = [{**gpu(name), "attributes": {"size": {"string": name}}} for name in ("large", "small")]
+    cluster = [node("n1"), gpu_slice("n1", *devices), device_class(), wanted]
+    given = {}
+    for held in (("large", "small"), ("large",), ("small",), ()):
+        [answer] = answers(stdin=json.dumps(api_list(*cluster, *(claim(name, device=("n1", name)) for name in held))))
+        found = answer["nodes"]["n1"].get("allocations", ())
+        given[held] = [result["request"] for allocation in found for result in allocation["results"]]
+    assert given == {("large", "small"): [], ("large",): ["gpu/small"], ("small",): ["gpu/large"], (): ["gpu/large"]}
