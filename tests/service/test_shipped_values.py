@@ -127,7 +127,7 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
     assert f"['{DRASpawnerService().placeholder_image}']" in text
     ours = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.PREEMPTED_AT, names.SHAPE)
     rules = (names.DRAINED_DEVICE, names.DRAINED_UNTIL, names.EVICTS_AT, names.HUB_NAMESPACE)
-    reserved = (names.RESERVED_FOR, names.RESERVED_SINCE, names.RESERVED_UNTIL)
+    reserved = (names.RESERVED_FOR, names.RESERVED_SINCE, names.RESERVED_UNTIL, names.TICKET)
     for word in (*ours, *reserved, *rules, names.PLACEHOLDER, names.MANAGER, names.MANAGED_BY):
         assert f"'{word}'" in text, word
 
