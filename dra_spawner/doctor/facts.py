@@ -99,6 +99,8 @@ class ServiceSettings:
         Gates of kube-scheduler with which the service computes, other than the release's defaults.
     packs_devices
         Whether the service packs devices.
+    has_tickets, tickets_namespace
+        Whether there is a queue for devices, and the namespace of its ConfigMap; empty for the hub's.
     """
 
     has_placeholders: bool = True
@@ -109,6 +111,8 @@ class ServiceSettings:
     priority_class: str = ""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     packs_devices: bool = False
+    has_tickets: bool = False
+    tickets_namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ def settings_of(text: str) -> ServiceSettings | None:
         shapes_config_map=str(found.get("shapes_config_map") or default.shapes_config_map),
         settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),
         priority_class=str(found.get("placeholder_priority_class") or ""),
+        has_tickets=found.get("tickets") is True,
+        tickets_namespace=str(found.get("tickets_namespace") or ""),
         feature_gates={name: each for name, each in gates.items() if isinstance(each, bool)},
         packs_devices=found.get("pack_devices") is True,
     )

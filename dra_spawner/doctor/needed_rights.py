@@ -37,6 +37,7 @@ _USERS: Final = "-users"
 #: zero-to-jupyterhub in the hub's own.
 _KUBESPAWNER: Final = "-hub-users"
 _NAMESPACES: Final = "namespaces"
+_CONFIG_MAPS: Final = "configmaps"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -66,7 +67,18 @@ def needed_rights(namespace: str, known: ServiceSettings | None) -> tuple[Needed
             is_named = known is None and right.name in renamed
             if not is_named and not (own_namespace and right.resource == _NAMESPACES):
                 found[right] = None
+    if settings.has_tickets:
+        found |= dict.fromkeys(_of_tickets(settings.tickets_namespace or namespace))
     return tuple(found)
+
+
+def _of_tickets(namespace: str) -> Iterator[NeededRight]:
+    """The rights of the queue for devices, which the chart grants only where it is on."""
+    for account, verbs in ((Account.SERVICE, ("get", "list", "watch", "update")), (Account.HUB, ("get", "update"))):
+        for verb in verbs:
+            yield NeededRight(account, "", _CONFIG_MAPS, verb, namespace, names.TICKETS_CONFIG_MAP)
+    # The hub makes it when the first user joins; such a right has no name.
+    yield NeededRight(Account.HUB, "", _CONFIG_MAPS, "create", namespace, "")
 
 
 def _is_needed(role: str, settings: ServiceSettings) -> bool:

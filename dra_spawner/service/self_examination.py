@@ -96,7 +96,7 @@ def questions_of_service(
         settings.hub_namespace,
         hub_url=hub_url.removesuffix(_HUB_API) if hub_url.endswith(_HUB_API) else "",
         settings=ServiceSettings(
-            has_placeholders=bool(settings.replicas),
+            has_placeholders=settings.has_placeholders,
             user_namespaces=settings.user_namespaces,
             lease_name=lease_name,
             shapes_config_map=settings.shapes_config_map,
@@ -104,6 +104,8 @@ def questions_of_service(
             priority_class=settings.placeholders.priority_class,
             feature_gates=gates,
             packs_devices=settings.policy.packs_devices,
+            has_tickets=settings.policy.tickets is not None,
+            tickets_namespace=settings.tickets_namespace,
         ),
         own_account=Account.SERVICE,
         is_in_cluster=True,

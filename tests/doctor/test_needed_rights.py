@@ -1,8 +1,13 @@
 """The needed rights are those of the chart's roles, for the settings of an installation."""
 
+from dra_spawner import names
 from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
 from dra_spawner.doctor.needed_rights import needed_rights
+from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.planner.targets.policy import Policy, TicketRules
+from dra_spawner.service.self_examination import questions_of_service
 from tests.cluster.access import manifests
+from tests.presence import present
 
 
 def rights(**settings: object) -> set[NeededRight]:
@@ -36,6 +41,20 @@ def test_a_service_without_placeholders_only_watches() -> None:
     written = {each.resource for each in service if each.verb not in ("get", "list", "watch")}
     assert written == {"leases", "pods"}
     assert not [each for each in service if each.resource == "pods" and each.verb == "create"]
+
+
+def test_a_queue_needs_its_config_map_in_its_namespace() -> None:
+    """The chart grants these rights only with ``tickets``, so they are in none of the other roles."""
+    more = rights(has_tickets=True, tickets_namespace="queue") - rights()
+    assert {(each.account, each.verb, each.name) for each in more if each.namespace == "queue"} == {
+        *((Account.SERVICE, verb, names.TICKETS_CONFIG_MAP) for verb in ("get", "list", "watch", "update")),
+        *((Account.HUB, verb, names.TICKETS_CONFIG_MAP) for verb in ("get", "update")),
+        (Account.HUB, "create", ""),
+    }
+    assert {each.namespace for each in rights(has_tickets=True) if each.name == names.TICKETS_CONFIG_MAP} == {"hub"}
+    queue_alone = ControllerSettings("hub", {}, policy=Policy(tickets=TicketRules()))
+    asked = present(questions_of_service(queue_alone, names.LEASE, "", {}).settings)
+    assert (asked.has_placeholders, asked.has_tickets) == (True, True), "it creates placeholders for tickets"
 
 
 def test_names_are_those_of_the_settings() -> None:
