@@ -58,9 +58,9 @@ def test_devices_by_extended_resources_are_held_by_the_claim_of_the_scheduler() 
         {"metadata": {"name": "ada", "namespace": "default"}, "spec": {"nodeName": "n1"}, "status": status}
     )
     tracked = claim(result("d0"), result("d1"), consumers=consumers(server))
-    devices = [node("n1"), decoded(gpus(8))]
-    assert held_devices(Snapshot([*devices, tracked, server]), server) == {DRIVER: 2}
-    assert held_devices(Snapshot([*devices, server]), server) is None
+    n1, devices = node("n1"), decoded(gpus(8))
+    assert held_devices(Snapshot([n1, devices, tracked, server]), server) == {DRIVER: 2}
+    assert held_devices(Snapshot([n1, devices, server]), server) is None
 
 
 def test_a_shared_claim_is_divided_among_servers_and_not_with_the_placeholder_before_them() -> None:
