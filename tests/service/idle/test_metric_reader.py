@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from dra_spawner.dra.model.devices import DeviceId
-from dra_spawner.fairness.idle.metrics import PRESETS, MetricQuery, TellsApart
+from dra_spawner.fairness.idle.metrics import PRESETS, MetricQuery, MetricValues, TellsApart, read_metrics
 from dra_spawner.fairness.idle.policy import PrometheusAddress
+from dra_spawner.service.idle import metric_reader
 from dra_spawner.service.idle.metric_reader import FoundMetrics, read_use
 from tests.all_of_them import all_of_them
 from tests.local_server import serving
@@ -147,3 +149,22 @@ async def test_without_an_answer_or_a_token_nothing_is_known(tmp_path: Path) -> 
     assert "secret" not in str(found.problems)
     found = await read_use(PrometheusAddress(secret, str(tmp_path / "none"), (MetricQuery("q"),)))
     assert "the token cannot be read" in found.problems[0]
+
+
+async def test_a_large_answer_is_understood_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 series take more than half a second, in which no placement would be answered."""
+    threads: list[threading.Thread] = []
+
+    def noted(query: MetricQuery, answer: object) -> MetricValues:
+        threads.append(threading.current_thread())
+        return read_metrics(query, answer)
+
+    monkeypatch.setattr(metric_reader, "read_metrics", noted)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": []}})
+
+    async with serving(answer) as url:
+        await read_use(PrometheusAddress(url, queries=(MetricQuery("up"), MetricQuery("down"))))
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
