@@ -204,7 +204,9 @@ class FollowedTickets(InformerTask):
         told: Waits | None = None
         if own and (last is None or not own <= last[1] or not timedelta(0) <= now - last[0] < _WAITS_STAY):
             told = await waits()
-        await self.store.change(change)
+        # Looked at again in the newest version, but only if there is something to write.
+        if change(self._present)[1] is not self._present:
+            await self.store.change(change)
         if told is not None:
             self._estimated = now, own
 
