@@ -202,7 +202,7 @@ class Round:
     def if_known(self, deletions: Iterable[DeletePlaceholder]) -> tuple[DeletePlaceholder, ...]:
         """The deletions; none while a kind is unknown, as a pod may be gone, or have a node by now. These are noted."""
         deletions = tuple(deletions)
-        if not self.view.unknown_kinds:
+        if not self.view.unknown:
             return deletions
         self.hold(sorted(each.key for each in deletions), Hold.STALE)
         return ()

@@ -89,6 +89,7 @@ def test_a_leader_that_cannot_read_the_queue_yet_keeps_what_is_held() -> None:
             with pytest.raises(OnHold, match="queue"):
                 await cluster.controller.place(GPU.id, NAMESPACE, "eve")
             assert any("Tickets:" in each for each in cluster.controller.problems())
+            assert cluster.controller.view().unknown_kinds == (), "users' pods may still preempt placeholders"
             cluster.api.failures[_ONLY_TICKETS].clear()
             await pass_time(100)
             held = [each.ticket for each in cluster.controller.view().placeholders.values()]

@@ -171,10 +171,14 @@ class View:
         return all(self.knowledge_of(kind) is Knowledge.KNOWN for kind in kinds)
 
     @property
-    def unknown_kinds(self) -> tuple[str, ...]:
+    def unknown_kinds(self) -> tuple[Kind, ...]:
         """Kinds whose changes cannot be followed at present: what seems to be missing may be there."""
-        kinds = (kind.value for kind in Kind if self.knowledge_of(kind) is Knowledge.UNKNOWN)
-        return (*kinds, *(() if self.tickets.is_known else ("Ticket",)))
+        return tuple(kind for kind in Kind if self.knowledge_of(kind) is Knowledge.UNKNOWN)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The same, and tickets: without them any placeholder may be held, so none ends but for a user's pod."""
+        return (*self.unknown_kinds, *(() if self.tickets.is_known else ("Ticket",)))
 
     def with_own_shapes(self, own_shapes: Mapping[ObjectKey, str]) -> View:
         """The same view with the true shapes of pending servers instead of their labels.

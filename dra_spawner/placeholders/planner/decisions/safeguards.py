@@ -41,8 +41,8 @@ def safeguard_of(view: View, policy: Policy) -> Safeguard | None:
     """The safeguard that denies evictions at present; None if they may happen."""
     if (hold := _total_hold(view, policy)) is not None:
         return hold
-    if view.unknown_kinds:
-        kinds = ", ".join(view.unknown_kinds)
+    if view.unknown:
+        kinds = ", ".join(view.unknown)
         return Safeguard(Hold.STALE, f"no placeholder is evicted while changes of kind {kinds} cannot be followed")
     if count := len(view.pending_users):
         servers = "a user's server is" if count == 1 else f"{count} users' servers are"

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
+from dra_spawner.fairness.tickets.ticket_book import TicketBook
 from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketEvent, TicketState
-from dra_spawner.placeholders.planner.ticket_queue import competing_devices
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue, competing_devices
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, gpu_claim, user_shape
@@ -117,6 +118,21 @@ def test_what_happens_to_a_held_device(event: Callable[[TicketWorld], None], sta
     world.run(1)
     found = [world.book.find(user, "gpu") for user in ("ada", "bob")]
     assert (", ".join(each.state.value if each else "-" for each in found), world.held) == (states, held)
+
+
+def test_while_tickets_are_not_known_a_placeholder_ends_for_a_pending_server_alone() -> None:
+    """Any may be held for a user, but none is ever in a server's way."""
+    world = full()
+    world.join("ada")
+    world.leave("busy-0")
+    world.run(0.2)
+    world.book = TicketBook()
+    world.queue = lambda: TicketQueue(is_known=False)
+    world.run(10)
+    assert [each.state for each in world.view().placeholders.values()] == [PlaceholderState.WARM], "its target is 0"
+    world.user("eve", GPU.claims)
+    world.run(1)
+    assert world.node_of("eve") == "a"
 
 
 def test_a_choice_that_an_administrator_changes_is_held_anew() -> None:
