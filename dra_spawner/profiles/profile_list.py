@@ -15,6 +15,7 @@ from typing import Any
 from dra_spawner.profiles.choices import TRAIT, ListedChoice, list_choices, profiles_of
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.profile_names import profile_name_problems
+from dra_spawner.profiles.server_limits import limit_problems
 from dra_spawner.profiles.syntax.problems import Problem, shown
 from dra_spawner.profiles.user_form.form import form_problems, form_profiles
 from dra_spawner.profiles.user_form.offers import DeviceCatalog
@@ -156,7 +157,7 @@ def _profile_problems(profile: Mapping[str, Any], path: str, known_traits: Conta
 
 def _entry_problems(entry: Mapping[str, Any], path: str, known_traits: Container[str]) -> list[Problem]:
     """What is wrong in a profile's or a choice's override, the claims apart."""
-    problems = []
+    problems: list[Problem] = []
     if TRAIT in entry:
         problems.append(
             Problem(f"{path}.{TRAIT}", shown(TRAIT), f"{TRAIT} within kubespawner_override; here it has no effect")
@@ -169,7 +170,7 @@ def _entry_problems(entry: Mapping[str, Any], path: str, known_traits: Container
         if meant and key not in known_traits:
             where = f"{path}.kubespawner_override.{key}"
             problems.append(Problem(where, shown(key), f"{meant[0]}, or another trait of the spawner"))
-    return problems
+    return [*problems, *limit_problems(override, f"{path}.kubespawner_override")]
 
 
 def _free_text_problems(unlisted: Mapping[str, Any], path: str, noted: list[Problem]) -> list[Problem]:

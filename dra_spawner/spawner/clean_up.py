@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from logging import Logger
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS, retry_until_done, run_periodically, this_hub
-from dra_spawner.spawner.objects.leftovers import Kind, Sweep
 from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
 from dra_spawner.spawner.server_context import ServerContext
+
+if TYPE_CHECKING:
+    from dra_spawner.spawner.objects.leftovers import Kind
 
 #: Pauses before each look for what a request without an answer has created after the removal. The API server ends a
 #: request after a minute (``--request-timeout``).
@@ -67,6 +69,8 @@ def begin_sweeping(server: ServerContext) -> None:
 
 
 async def _sweep(server: ServerContext) -> None:
+    from dra_spawner.spawner.objects.leftovers import Sweep  # when the first sweep begins
+
     # Younger objects without an end may belong to a running start.
     sweep = Sweep(
         server.kubernetes,

@@ -11,8 +11,7 @@ from traitlets import Bool, Bunch, Dict, Enum, Float, Integer, List, TraitError,
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.scheduler_rules import GATES
-from dra_spawner.spawner.progress.durations import LONGEST_LIFETIME, SHORTEST_LIFETIME, SHORTEST_NOTICE
-from dra_spawner.spawner.progress.idle_servers import SHORTEST_SECONDS
+from dra_spawner.profiles.server_limits import SHORTEST_IDLE, SHORTEST_LIFETIME, SHORTEST_NOTICE, allowed_instead
 
 __all__ = ["SpawnerSettings", "applied_later"]
 
@@ -73,7 +72,7 @@ class SpawnerSettings(KubeSpawner):
 
         The time counts as for JupyterHub's idle culler (``jupyterhub-idle-culler``), which has one limit for all
         servers: since the last activity that JupyterHub knows. The shorter one of the limits counts. JupyterHub learns
-        of activity every few minutes, so at least {SHORTEST_SECONDS} seconds are allowed. The hub looks at each
+        of activity every few minutes, so at least {SHORTEST_IDLE} seconds are allowed. The hub looks at each
         ``poll_interval``.
         """,
     )
@@ -353,25 +352,12 @@ class SpawnerSettings(KubeSpawner):
     #: the user's spawner is created, and so keep the hub from starting.
     user_options = AnyValue(help="The user's choices, by name.")
 
-    @validate("devices_idle_timeout")
-    def _dra_idle_timeout(self, proposal: Bunch) -> int:
-        seconds: int = proposal["value"]
-        if 0 < seconds < SHORTEST_SECONDS:
-            raise TraitError(
-                f"devices_idle_timeout: found {seconds}; allowed: 0, or at least {SHORTEST_SECONDS} seconds, as "
-                "JupyterHub learns of activity every few minutes"
-            )
-        return seconds
-
-    @validate("devices_lifetime")
-    def _dra_lifetime(self, proposal: Bunch) -> int:
-        seconds: int = proposal["value"]
-        if seconds and not SHORTEST_LIFETIME <= seconds <= LONGEST_LIFETIME:
-            raise TraitError(
-                f"devices_lifetime: found {seconds}; allowed: 0, or from {SHORTEST_LIFETIME} to {LONGEST_LIFETIME} "
-                "seconds (366 days)"
-            )
-        return seconds
+    @validate("devices_idle_timeout", "devices_lifetime")
+    def _dra_seconds(self, proposal: Bunch) -> int:
+        name, seconds = proposal["trait"].name, proposal["value"]
+        if allowed := allowed_instead(name, seconds):
+            raise TraitError(f"{name}: found {seconds}; allowed: {allowed}")
+        return int(seconds)
 
     @default("user_options")
     def _dra_user_options(self) -> dict[str, Any]:

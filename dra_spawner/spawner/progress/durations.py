@@ -1,24 +1,13 @@
-"""Durations of a start and of a server: in words for users, their limits, and the part for cleaning up."""
+"""Durations of a start and of a server: in words for users, and the part for cleaning up."""
 
 from __future__ import annotations
 
-from typing import Final
-
 __all__ = [
-    "LONGEST_LIFETIME",
-    "SHORTEST_LIFETIME",
-    "SHORTEST_NOTICE",
     "clean_up_seconds",
     "duration_text",
     "kubespawner_may_give_up",
     "so_far",
 ]
-
-#: Seconds that the maximum lifetime of a server may have: in the shortest one, a user must be able to do something.
-SHORTEST_LIFETIME: Final = 600
-LONGEST_LIFETIME: Final = 366 * 86_400
-#: Seconds before the end of a server in which its user is warned, at least: panel and hub look each half a minute.
-SHORTEST_NOTICE: Final = 120
 
 _MINUTE = 60
 #: Seconds below which a duration is told in seconds.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from dra_spawner import names
 from dra_spawner.profiles.compiler.extended_resources import of_pod
 from dra_spawner.spawner.progress.durations import duration_text
 
-__all__ = ["SHORTEST_SECONDS", "has_devices", "has_notice", "idle_seconds", "idle_sentence"]
-
-#: JupyterHub asks its proxy, and servers report, every five minutes; a browser's connection counts each half a minute.
-SHORTEST_SECONDS: Final = 360
+__all__ = ["has_devices", "has_notice", "idle_seconds", "idle_sentence"]
 
 
 def idle_seconds(last_activity: datetime | None, started: datetime | None, now: datetime) -> float:

@@ -11,12 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dra_spawner.spawner.progress.durations import (
-    LONGEST_LIFETIME,
-    SHORTEST_LIFETIME,
-    SHORTEST_NOTICE,
-    duration_text,
-)
+from dra_spawner.profiles.server_limits import LONGEST_LIFETIME, SHORTEST_LIFETIME, SHORTEST_NOTICE
+from dra_spawner.spawner.progress.durations import duration_text
 
 __all__ = ["SessionTime"]
 

@@ -152,6 +152,15 @@ def test_a_guess_of_the_hub_about_new_nodes_is_said(run, cluster):
     assert found == {"own nodes": (1, False), "guessed": (1, True), "yes": (0, False), "no": (1, False)}
 
 
+def test_limits_that_no_server_could_have_are_found(run):
+    profiles = [{**profile({"gpu": SHARE}), "kubespawner_override": {"devices_lifetime": "8h"}}]
+    settings = {"profile_list": profiles, "devices_lifetime_notice": 5, "devices_lifetime": 28_800}
+    code, output, _ = run(profiles={"hub": {"config": {"DRASpawner": settings}}})
+    assert code == 1
+    assert "error    found 5; allowed: at least 120 seconds" in output
+    assert "hub.config.DRASpawner.profile_list[0].kubespawner_override.devices_lifetime" in output
+
+
 def test_known_defects_of_another_version(run, cluster):
     profiles = [profile({"gpu": SHARE, "own": {"template": "made-by-others"}})]
     ignored = ("--ignore", "share-not-enforced")
