@@ -78,7 +78,8 @@ def add_named(section: Config, name: str, entries: Iterable[Mapping[str, Any]]) 
     name
         ``services`` or ``load_roles``.
     """
-    configured = section[name]
+    if isinstance(configured := section[name], tuple):
+        configured = section[name] = list(configured)
     # A list that was only added to so far has no value yet.
     there = configured.to_dict().values() if isinstance(configured, LazyConfigValue) else (configured,)
     taken = {each.get("name") for each in chain(*there) if isinstance(each, Mapping)}
@@ -205,7 +206,7 @@ def version_problems() -> tuple[str, ...]:
 
 def role_problems(hub: JupyterHub, service: str) -> tuple[str, ...]:
     """A sentence if the service has no role. A later ``c.JupyterHub.load_roles = [...]`` removes it, for example."""
-    has_role = any(service in role.get("services", ()) for role in hub.load_roles)
+    has_role = any(service in (role.get("services") or ()) for role in hub.load_roles)
     is_admin = any(each.get("name") == service and each.get("admin") for each in hub.services)
     if has_role or is_admin:
         return ()

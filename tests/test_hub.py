@@ -94,6 +94,7 @@ NO_DEVICES = "CRITICAL The hub ends, as no server of a profile with devices coul
         ),
         "wrong setting": ("c.DRASpawner.retry_failed_pod_after_seconds = 'x'\nsetup(c)", 1, "CRITICAL The hub ends because of a wrong setting"),
         "roles after those of the service": ("c.JupyterHub.services = [{'name': 'dra-spawner'}]\nc.JupyterHub.load_roles = [{'name': 'a'}]\nsetup(c)", 0, "WARNING c.JupyterHub.load_roles has no role of the service dra-spawner"),
+        "roles of nobody": ("c.JupyterHub.services = [{'name': 'dra-spawner'}]\nc.JupyterHub.load_roles = [{'name': 'a', 'services': None}]\nsetup(c)", 0, "WARNING c.JupyterHub.load_roles has no role of the service dra-spawner"),
         "a queue without its service": ("setup(c)\nc.DRASpawner.tickets = True", 0, "WARNING c.DRASpawner.tickets is on, but this hub has no service 'dra-spawner'"),
         "a queue with namespaces of users": ("setup(c)\nc.DRASpawner.tickets = c.DRASpawner.enable_user_namespaces = True", 0, "WARNING c.DRASpawner.tickets is on, but no device is held"),
         "a chart that fails": (
@@ -127,3 +128,22 @@ c.KubeSpawner.pre_spawn_hook = c.KubeSpawner.post_stop_hook = c.KubeSpawner.modi
     exec(PRELUDE + text + "setup(c)", {"c": after})
     assert after.JupyterHub.pop("spawner_class") is DRASpawner
     assert before == after
+
+
+@all_of_them(
+    "configured",
+    {
+        "a list": [{"name": "cull"}],
+        "a tuple": ({"name": "cull"},),
+        "nothing": None,
+        "the service itself": [{"name": "dra-spawner", "url": "http://own"}],
+    },
+)
+def test_a_service_is_added_to_whatever_a_hub_has(configured: object) -> None:
+    c = Config({"JupyterHub": {} if configured is None else {"services": configured}})
+    hub.add_named(c.JupyterHub, "services", [{"name": "dra-spawner"}])
+    found = c.JupyterHub.services
+    entries = found.get_value([]) if configured is None else found
+    own = [each for each in entries if each["name"] == "dra-spawner"]
+    assert own == [{"name": "dra-spawner", **({"url": "http://own"} if "http://own" in str(configured) else {})}]
+    assert len(entries) == 1 + ("cull" in str(configured))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.shown import ShownAvailability
 from dra_spawner.spawner.free_choices import FREE, named_instead, states_of
 from dra_spawner.spawner.server_context import ServerContext
+from dra_spawner.spawner.ticket_access import queue_hub, tickets_of
 
 __all__ = ["TakenInstead", "first_available", "taken_instead"]
 
@@ -63,7 +65,7 @@ async def taken_instead(server: ServerContext, client: AvailabilityClient | None
     if client is None:
         return None
     found = await named_instead(server)
-    if found is None or not found.is_taken or not found.named:
+    if found is None or not found.is_taken or not found.named or await _may_be_held(server, found.own):
         return None
     states = await states_of(client, [found.own, *(each.name for each in found.named)])
     if states is None:
@@ -75,3 +77,18 @@ async def taken_instead(server: ServerContext, client: AvailabilityClient | None
     how = "is free" if states[best].state in FREE else "is expected sooner"
     sentence = f"“{found.words}” is not free now. You get “{choice.words}” instead, which {how}."
     return TakenInstead(found.options_with(choice), sentence)
+
+
+async def _may_be_held(server: ServerContext, choice: str) -> bool:
+    """Whether a device of a choice may be held for the user, who has waited for it: for all others it is not free."""
+    store = tickets_of(server)
+    if store is None:
+        return False
+    from dra_spawner.ticket_store.ticket_store import TicketsUnavailable  # most hubs have no queue
+
+    try:
+        async with asyncio.timeout(server.spawner.placement_wait_seconds):
+            standing = await store.standing(str(server.spawner.user.name), choice)
+    except (TicketsUnavailable, TimeoutError):
+        return True
+    return standing is not None and standing.is_held and standing.ticket.hub == queue_hub(server)

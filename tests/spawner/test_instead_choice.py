@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tornado.web import HTTPError
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.lifecycle import TicketEvent
 from dra_spawner.spawner.availability.shown import ShownAvailability
 from dra_spawner.spawner.free_choices import other_choices
-from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
+from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, this_hub
 from dra_spawner.spawner.instead_choice import first_available, taken_instead
 from dra_spawner.spawner.server_context import parts_of
+from dra_spawner.spawner.ticket_access import queue_hub
+from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import ServiceStandIn, profile_items, service_of_the_hub
+from tests.ticket_store.hubs import Hubs
 
 STATE = AvailabilityState
 
@@ -115,6 +120,41 @@ async def test_an_administrator_or_the_users_tick_lets_a_start_take_another_choi
             own = "Large GPU, yes" if picks else "Large GPU"
             assert found.sentence == f"“{own}” is not free now. You get “{words}” instead, which is free."
     assert await taken_instead(parts.server, None) is None
+
+
+async def test_a_device_that_is_held_for_the_user_is_what_the_user_gets(nowhere: HubSide) -> None:
+    """For all others it is in use, so something else seems to be better."""
+    nowhere.spawner_config.profile_list = profiles(take_instead=True)
+    nowhere.spawner_config.tickets, nowhere.spawner_config.tickets_namespace = True, "queue"
+    parts = parts_of(nowhere.user("ada").spawner)
+    parts.server.spawner.user_options = {"profile": "large"}
+    hubs = Hubs()
+    hubs.now = datetime.now(UTC)
+
+    async def answer(query: dict[str, Any]) -> dict[str, Any]:
+        return profile_items(**{"large": "waits", "other": "free", query.get("name", "slice"): "free"})
+
+    async def taken() -> bool:
+        forget_hub()  # which asks once a second
+        store = TicketStore(hubs.api, "queue", queue_hub(parts.server), now=lambda: hubs.now)
+        this_hub().shared(("tickets", "queue"), lambda: store)
+        return await taken_instead(parts.server, parts.form.availability) is not None
+
+    async with ServiceStandIn().listening() as service:
+        service.profiles = answer
+        with service_of_the_hub(service.url):
+            assert await taken(), "without a ticket"
+            store = TicketStore(hubs.api, "queue", queue_hub(parts.server), now=lambda: hubs.now)
+            ticket = (await store.join("ada", "large")).ticket
+            assert await taken(), "others are first"
+            until = hubs.now + timedelta(minutes=5)
+            await store.change(lambda book: (None, book.after(ticket.id, TicketEvent.HOLD, hubs.now, until=until)))
+            assert not await taken()
+            hubs.api.is_away = True
+            assert not await taken(), "not known"
+            hubs.api.is_away = False
+            hubs.now = until
+            assert await taken(), "it is held no longer"
 
 
 async def test_what_is_named_is_offered_first(nowhere: HubSide) -> None:

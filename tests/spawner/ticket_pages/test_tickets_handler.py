@@ -30,7 +30,8 @@ async def test_each_server_of_a_user_has_its_own_form(nowhere: HubSide) -> None:
 
 async def test_forms_of_users_who_are_gone_are_forgotten(nowhere: HubSide, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere.spawner_config.profile_list = [{"display_name": "GPU", "kubespawner_override": GPU}]
-    clock = SimpleNamespace(monotonic=lambda: clock.now, now=0.0)
+    clock: Any = SimpleNamespace(now=0.0)
+    clock.monotonic = lambda: clock.now
     monkeypatch.setattr(tickets_handler, "time", clock)
     kept = []
     for number in range(9):
