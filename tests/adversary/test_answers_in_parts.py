@@ -58,10 +58,16 @@ async def trial(url: str) -> Any:
         return await HubClient(session, url, TOKEN).get("hub/api/user")
 
 
+class Examination(DoctorReader):
+    """Of a hub alone."""
+
+    async def body(self, url: str) -> Any:
+        answer = await self._ask("the hub", url, "hub/api")
+        return answer and answer.body
+
+
 async def examination(url: str) -> Any:
-    answer = await DoctorReader(cast(Any, None), Questions("hub"))._ask("the hub", url, "hub/api")
-    assert answer is not None
-    return answer.body
+    return await Examination(cast(Any, None), Questions("hub")).body(url)
 
 
 ASKERS: Final[dict[Callable[[str], Awaitable[Any]], Any]] = {

@@ -5,7 +5,7 @@ from dra_spawner.fairness.idle.notices import Notice
 from dra_spawner.spawner.objects.start_objects import utc_now
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.progress.session_time import SessionTime
-from dra_spawner.spawner.server_context import parts_of
+from dra_spawner.spawner.server_context import ServerContext, parts_of
 from tests.all_of_them import all_of_them
 
 
@@ -33,7 +33,7 @@ async def test_a_server_that_does_not_stop_keeps_its_limits(nowhere, monkeypatch
     home = parts_of(nowhere.user("ada").spawner).home
     notice = Notice(warned_at=utc_now(), stopped_at=utc_now()).text()
     pod = {"metadata": {"annotations": {names.IDLE_NOTICE: notice}}, "spec": {"resourceClaims": [{"name": "gpu"}]}}
-    monkeypatch.setattr(type(home._server), "pod", lambda _: pod)
+    monkeypatch.setattr(ServerContext, "pod", lambda _: pod)
     home.record = ServerRecord("a GPU", idle_timeout=900, session=SessionTime(3600, 900))
     home.record_stop()
     assert "Nothing computed on it" in home.record.failure

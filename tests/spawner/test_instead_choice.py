@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -188,10 +187,19 @@ async def test_a_function_of_profiles_that_refuses_a_user_is_no_error_of_the_hub
         raise HTTPError(403, "Ask your teacher.")
 
     nowhere.spawner_config.profile_list = profiles
-    parts = parts_of(nowhere.user("ada").spawner)
-    async with ServiceStandIn().listening() as service, asyncio.TaskGroup() as parts.start._tasks:
-        with service_of_the_hub(service.url):
-            await parts.start._take_instead()
+    spawner = nowhere.user("ada").spawner
+    start = parts_of(spawner).start
+
+    async def apply() -> None:
+        profiles(spawner)
+
+    async def load() -> str:
+        await start.load(apply)
+        return ""
+
+    async with ServiceStandIn().listening() as service:
+        with service_of_the_hub(service.url), pytest.raises(HTTPError, match="Ask your teacher"):
+            await start.run(load)
     assert "No other choice can be taken" not in caplog.text
 
 

@@ -16,11 +16,11 @@ from dra_spawner.spawner.user_pages.start_handler import BeginningHandler
 class Beginning(BeginningHandler):
     """Without a request."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
+        self.fails = asyncio.Event()
 
     async def spawn_single_user(self, user: Any, server_name: Any = "", options: Any = None) -> None:
-        await asyncio.sleep(self._seconds)
+        await self.fails.wait()
         raise HTTPError(429, "too many starts")
 
 
@@ -30,10 +30,11 @@ async def test_a_start_that_fails_at_once_is_refused_and_one_that_fails_later_en
     monkeypatch.setattr("dra_spawner.spawner.user_pages.start_handler._BEGIN_SECONDS", 0.05)
     unseen: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context["message"]))
-    spawner = SimpleNamespace(name="", _spawn_future="of the last start")
+    spawner, beginning = SimpleNamespace(name="", _spawn_future="of the last start"), Beginning()
+    await beginning.begin_start(None, spawner, {})
+    beginning.fails.set()
     with pytest.raises(HTTPError, match="too many starts"):
-        await Beginning(0.0).begin_start(None, spawner, {})
-    await Beginning(0.1).begin_start(None, spawner, {})
-    await asyncio.sleep(0.1)
+        await beginning.begin_start(None, spawner, {})
+    await asyncio.sleep(0)
     gc.collect()
-    assert (unseen, spawner._spawn_future) == ([], None)
+    assert (unseen, vars(spawner)["_spawn_future"]) == ([], None)
