@@ -64,6 +64,7 @@ class ActivityReports:
         """Report if a report is due, or a kernel has begun to compute. Never raises."""
         if self._clock() < self._fails_until:
             return
+        told_busy = self._was_busy
         try:
             found = self._activity()
             is_busy = any(each["execution_state"] not in _IDLE for each in found["kernels"])
@@ -80,6 +81,8 @@ class ActivityReports:
             # The warning stays as it was: the hub may be away for a moment.
             if unknown.status in (403, 404):
                 self.next_at, self._is_wanted, self.warning = self._clock() + _NEVER_SECONDS, False, None
+            # What was not told is told soon: the hub would stop a server that computes by its report from before.
+            self._was_busy, self._not_before = told_busy, self._clock() + _LEAST_SECONDS
             log.debug("The hub was not told what the kernels do: %s", unknown)
         except Exception:  # whatever a server's own managers raise: the server goes on
             log.warning("The hub is not told what the kernels do", exc_info=True)

@@ -93,6 +93,23 @@ async def test_the_warning_comes_and_goes_with_the_answers(hub: Hub, world: Worl
     assert world.reports.warning is None
 
 
+async def test_a_kernel_whose_begin_was_not_told_is_told_soon(hub: Hub, world: World) -> None:
+    await world.pass_seconds(10)
+    hub.status, world.now = 503, activity("busy")
+    await world.pass_seconds(1)
+    hub.status = 200
+    await world.pass_seconds(6)
+    assert hub.reports[1:] == [activity("busy")] * 2, "the hub was away for a moment"
+    await world.pass_seconds(10)
+    assert len(hub.reports) == 3
+    world.now = activity()
+    await world.pass_seconds(30)
+    hub.status, world.now = 503, activity("busy")
+    count = len(hub.reports)
+    await world.pass_seconds(60)
+    assert 6 <= len(hub.reports) - count <= 13, "a hub that is away is not asked each second"
+
+
 async def test_where_nobody_asks_it_is_seldom_told(hub: Hub, world: World) -> None:
     hub.answer["again_seconds"] = 600
     await world.pass_seconds(10)
