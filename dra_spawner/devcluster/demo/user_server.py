@@ -1,13 +1,19 @@
-"""A user's server of the demo: JupyterHub's, without a package that only makes its start slower.
+"""A user's server of the demo: JupyterHub's, without what only makes its start slower.
 
 ``jsonschema`` takes ``rfc3987_syntax`` where it is installed, for a format that Jupyter Server uses nowhere. Its import
-compiles a grammar, which is half of the processor time of all imports of a server.
+compiles a grammar, which is half of the processor time of all imports of a server. The files in ``jupyter/`` leave out
+what servers of the demo have no use for: language servers, which are not installed, the extension manager, news, the
+check whether JupyterLab must be built, and settings of the classic notebook.
 """
 
+import os
 import sys
+from pathlib import Path
 
 if __name__ == "__main__":
     sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # how Python says that a module is not to be found
+    paths = (str(Path(__file__).with_name("jupyter")), os.environ.get("JUPYTER_CONFIG_PATH", ""))
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     from jupyterhub.singleuser import main
 
     main()

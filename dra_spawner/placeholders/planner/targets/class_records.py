@@ -245,7 +245,7 @@ class ClassRecords:
         return replace(self, outcomes=dict(merged[-_MAX_OUTCOMES:]))
 
     def with_notice(self, name: str, notice: ClassNotice) -> ClassRecords:
-        """The same with a notice about an entry instead of an earlier one; of too many, the last stay."""
+        """The same with a notice about an entry, in place of an earlier one; of too many, the last stay."""
         found = {**_without(self.notices, name), name: notice}
         of_one = [key for key, each in found.items() if each.owner == notice.owner]
         for key in of_one[:-_MAX_NOTICES_OF_ONE]:
