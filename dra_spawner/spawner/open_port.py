@@ -9,15 +9,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-__all__ = ["until_port_is_open"]
+__all__ = ["until_it_listens", "until_port_is_open"]
 
+#: Limit of the wait for a server that does not listen yet; JupyterHub waits for it afterwards, too.
+_LISTEN_SECONDS: Final = 10.0
 _FIRST_SECONDS: Final = 0.1
 #: Part of the elapsed time after which the port is tried again: many slow servers must not keep the hub busy.
 _PART: Final = 0.1
 _CONNECT_SECONDS: Final = 2.0
+
+
+async def until_it_listens(spawner: Any, url: str, rest: float) -> None:
+    """Wait a little for a started server, if JupyterHub waits for it.
+
+    Parameters
+    ----------
+    rest
+        Seconds that the start has left; half of them stay.
+    """
+    if getattr(spawner, "_spawn_pending", False):
+        await until_port_is_open(url, min(_LISTEN_SECONDS, spawner.http_timeout, rest / 2))
 
 
 async def until_port_is_open(url: str, seconds: float) -> None:

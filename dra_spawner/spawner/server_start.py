@@ -48,8 +48,6 @@ __all__ = ["ServerStart", "begin_sweeps"]
 _POD_LOOK_SECONDS = 0.1
 #: Seconds that a cancelled start waits for its clean-up: JupyterHub stops the server a second after it has cancelled.
 _CANCELLED_WAIT_SECONDS = 0.5
-#: Limit of the wait for a server that does not listen yet; JupyterHub waits for it afterwards, too.
-_LISTEN_SECONDS = 10.0
 #: Seconds for the graceful deletion of the first pod, whose node or driver may not respond.
 _GRACEFUL_SECONDS = 15.0
 
@@ -201,7 +199,9 @@ class ServerStart:
         try:
             async with deadline:
                 url = await self._run_with_second_attempts(start)
-                await self._until_it_listens(url)
+                from dra_spawner.spawner.open_port import until_it_listens  # when the first server runs
+
+                await until_it_listens(spawner, url, self._ends - loop.time())
                 self._home.record_place(progress, self._telling_of_place())
                 return url
         except BaseException as error:
@@ -230,15 +230,6 @@ class ServerStart:
             if refusal is error:
                 raise
             raise refusal from error
-
-    async def _until_it_listens(self, url: str) -> None:
-        """Wait a little for the server itself, within the time that the start has left, if JupyterHub waits for it."""
-        if not getattr(self._spawner, "_spawn_pending", False):
-            return
-        from dra_spawner.spawner.open_port import until_port_is_open  # when the first server runs
-
-        rest = self._ends - asyncio.get_running_loop().time()
-        await until_port_is_open(url, min(_LISTEN_SECONDS, self._spawner.http_timeout, rest / 2))
 
     def _telling_of_place(self) -> asyncio.Task[None] | None:
         watch = self.attempt.step(PodWatch)

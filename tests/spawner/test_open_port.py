@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import cast
 
-from dra_spawner.spawner.open_port import until_port_is_open
-from dra_spawner.spawner.server_start import ServerStart
+from dra_spawner.spawner.open_port import until_it_listens, until_port_is_open
 from tests.all_of_them import all_of_them
 from tests.ports import free_port
 
@@ -47,7 +45,6 @@ async def test_a_start_waits_only_where_jupyterhub_waits_for_its_server() -> Non
     port = free_port()
     for is_pending, rest, least in ((True, 0.8, 0.4), (False, 100.0, 0.0)):
         spawner = SimpleNamespace(_spawn_pending=is_pending, http_timeout=30)
-        start = SimpleNamespace(_spawner=spawner, _ends=asyncio.get_running_loop().time() + rest)
         began = time.monotonic()
-        await ServerStart._until_it_listens(cast(ServerStart, start), f"http://127.0.0.1:{port}")
+        await until_it_listens(spawner, f"http://127.0.0.1:{port}", rest)
         assert least <= round(time.monotonic() - began, 2) < least + 0.4

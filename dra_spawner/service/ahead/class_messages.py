@@ -30,6 +30,7 @@ from dra_spawner.profiles.syntax.settings_reader import SettingsReader, refuse_s
 from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.service.ahead.choice_titles import title_of
 
 __all__ = ["ClassMessages", "MessageTarget", "read_message_target"]
 
@@ -138,7 +139,7 @@ class ClassMessages:
             "event": "verdict-turned-to-no",
             "class": occurrence.name,
             "choice": occurrence.profile,
-            "choice_title": self._controller.published.title_of(occurrence.profile),
+            "choice_title": title_of(self._controller.published, occurrence.profile),
             "users": occurrence.users,
             "begins": occurrence.begins.isoformat(),
             "announced_by": self._owner_of(occurrence),

@@ -13,7 +13,6 @@ from dra_spawner.names import PUBLISHER, SHAPES_CONFIG_MAP
 from dra_spawner.placeholders.planner.targets.choice_names import (
     find_choice,
     is_combination,
-    options_of,
     profile_of,
     without_defaults,
 )
@@ -104,16 +103,6 @@ class PublishedShapes:
         if found is None and (defaults := self.defaults.get(profile_of(name))):
             found = find_choice(without_defaults(name, defaults), self.shapes)
         return found
-
-    def title_of(self, name: str) -> str:
-        """What the spawn form calls a choice, for people who do not know its key; as well as it is known."""
-        found = self.find(name)
-        if found is None:
-            return "a choice that is offered no longer" if self.shapes else name
-        if found in self.titles:
-            return self.titles[found]
-        profile = self.titles.get(profile_of(found))  # titles of some combinations are left out
-        return ", ".join((profile, *options_of(found).values())) if profile else name
 
 
 def _refused(found: object) -> dict[str, RefusedChoice]:

@@ -14,6 +14,7 @@ from dra_spawner.scale_ahead.calendars.class_progress import ClassProgress
 from dra_spawner.scale_ahead.calendars.member_text import member_sentence, time_text
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.announced_classes import Announcer
+from dra_spawner.service.ahead.choice_titles import title_of
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.http.classes.class_json import classes_json, nearest_times
 from dra_spawner.service.http.pages.page_text import begins
@@ -69,7 +70,7 @@ def _for_members(controller: ScaleAheadController, runner: ScaleAheadRunner) -> 
         if owner is None or not owner.group or time is None or published.find(time.profile) is None:
             continue
         may_wait = figures.outcome_of(time).turned_at is not None
-        progress, title = near.get(time, ClassProgress()), published.title_of(time.profile)
+        progress, title = near.get(time, ClassProgress()), title_of(published, time.profile)
         if sentence := member_sentence(time, progress, title, now, may_wait=may_wait):
             yield _item(owner.by, owner.group, time.name, time_text(time.begins), sentence, is_problem=may_wait)
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
+from dra_spawner.service.ahead.choice_titles import title_of
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.classes.class_feed import feed_query
 from dra_spawner.service.http.classes.class_handlers import announcer_of
@@ -74,8 +75,8 @@ class ClassesPage(OverridePage):
             clock=clock,
             weekly=_weekly,
             person=person,
-            title=published.title_of,
-            values_of=lambda found: {**_values_of(found), "title": published.title_of(found["choice"])},
+            title=lambda choice: title_of(published, choice),
+            values_of=lambda found: {**_values_of(found), "title": title_of(published, found["choice"])},
         )
 
 

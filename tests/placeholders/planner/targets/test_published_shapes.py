@@ -234,23 +234,3 @@ def test_titles_of_choices_are_text_whatever_a_hub_publishes() -> None:
     assert read_config_map(
         {**written, "data": {"shapes.json": json.dumps({**content, "titles": {"good": "a\u202eb"}})}}
     ).titles == {"good": "ab"}
-
-
-def test_what_people_read_of_a_choice() -> None:
-    """A choice with defaults spelled out, or whose options have another order, is the same; no key is shown."""
-    names = ("gpu", "gpu/a=x", "gpu/a=x,b=y", "old")
-    published = PublishedShapes(
-        dict.fromkeys(names, GPU),
-        defaults={"gpu": {"a": "none", "b": "none"}},
-        titles={"gpu": "A share", "gpu/a=x": "A share, large"},
-    )
-    cases = {
-        "gpu": "A share",
-        "gpu/a=none,b=none": "A share",
-        "gpu/b=none,a=x": "A share, large",
-        "gpu/b=y,a=x": "A share, x, y",
-        "removed": "a choice that is offered no longer",
-        "old": "old",
-    }
-    assert {name: published.title_of(name) for name in cases} == cases
-    assert PublishedShapes().title_of("gpu") == "gpu", "nothing is published yet"
