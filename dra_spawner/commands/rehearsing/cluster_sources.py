@@ -17,7 +17,7 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource
 from dra_spawner.kube.client.discovery import is_absent
 from dra_spawner.kube.cluster_watch import DEVICE_KINDS, RESOURCES
 from dra_spawner.kube.taint_rules import list_taint_rules
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, quota_of
+from dra_spawner.placeholders.planner.targets.limits import Quota, quota_of
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.simulator.model.cluster_objects import Kind
 

@@ -45,11 +45,11 @@ from dra_spawner.placeholders.controller.sources.shapes_source import ShapesSour
 from dra_spawner.placeholders.controller.sources.target_source import ConfiguredTargets, ProfileGroup, TargetSource
 from dra_spawner.placeholders.controller.sources.ticket_source import TicketSource, end_ticket
 from dra_spawner.placeholders.controller.sources.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, View
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.decisions.orders import RefusedOrder, ordered_placeholder
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.placeholders.planner.targets.overrides import MAX_ORDERS, Overrides, StoredOrder
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.limits import Quota, needed_amounts
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 
 __all__ = ["QuotaCapacity", "quota_capacity", "unchecked_resources"]

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.limits import Quota, needed_amounts
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside, measure_capacity
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply

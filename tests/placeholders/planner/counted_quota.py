@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, claim_amounts, pod_amounts, quota_of
+from dra_spawner.placeholders.planner.targets.limits import Quota, claim_amounts, pod_amounts, quota_of
 from dra_spawner.placeholders.planner.targets.placeholder_objects import requests_of
 from tests.placeholders.planner.objects import NAMESPACE
 from tests.placeholders.planner.world import World

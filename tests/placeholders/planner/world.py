@@ -34,11 +34,11 @@ from dra_spawner.placeholders.planner.actions import (
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.answers.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex, Namespaces
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Placeholder, Reservation, View
 from dra_spawner.placeholders.planner.decide import Decisions, decide
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, quota_of
+from dra_spawner.placeholders.planner.targets.limits import Quota, quota_of
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.scale_ahead.rehearsal.quotas import quota_capacity, unchecked_resources
 from tests.all_of_them import all_of_them

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_table import rehearsal_text
 from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL, Counts

@@ -22,7 +22,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
+from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map

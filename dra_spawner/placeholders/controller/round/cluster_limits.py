@@ -17,8 +17,8 @@ from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.informer_task import wait_first_list
 from dra_spawner.kube.informers import Informer, InformerSettings, InformerState
 from dra_spawner.kube.resource import Resource
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, quota_of
 from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.targets.limits import Quota, quota_of
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
 from dra_spawner.simulator.model.pods import Pod

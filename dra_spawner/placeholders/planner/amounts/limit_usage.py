@@ -13,10 +13,10 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from dra_spawner.dra.allocation.requests import MAX_DEVICES_PER_CLAIM, PreparedAlternative, prepare_claims
+from dra_spawner.dra.allocation.requests import PreparedAlternative, prepare_claims
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.errors import AllocationError
-from dra_spawner.dra.model.claims import AllocationMode, RequestAlternative, ResourceClaim
+from dra_spawner.dra.model.claims import RequestAlternative, ResourceClaim
 from dra_spawner.dra.model.consumable_capacity import Share, share_of
 from dra_spawner.dra.model.devices import Device, DeviceDescription, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
@@ -27,7 +27,7 @@ from dra_spawner.placeholders.planner.targets.hypothetical_pods import (
     claim_of_extended_resources,
     simulated_placeholder,
 )
-from dra_spawner.placeholders.planner.targets.limits import DEVICES, PLACEHOLDERS, Limit, counted
+from dra_spawner.placeholders.planner.targets.limits import DEVICES, PLACEHOLDERS, Limit, counted, device_count
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.claim_requirements import leftover_claim
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -179,8 +179,9 @@ class LimitUsage:
     def _asked_of(self, limit: Limit, wanted: RequestAlternative, prepared: PreparedAlternative | None) -> Counter[str]:
         if wanted.admin_access or (limit.device_class and wanted.device_class_name != limit.device_class):
             return Counter()
-        count = MAX_DEVICES_PER_CLAIM if wanted.allocation_mode == AllocationMode.ALL else wanted.count
-        possible = [each for each in self._descriptions() if prepared is not None and _may_select(prepared, each)]
+        count, possible = device_count(wanted), list[DeviceDescription]()
+        if prepared is not None:
+            possible = [each for each in self._descriptions() if prepared.filter.verdict(each) is True]
         counting = [each for each in possible if self._selects(limit, each)]
         # Without any device that it may get, as before the first node, nothing is known.
         if possible and not counting:
@@ -311,10 +312,6 @@ class LimitTotal:
         further = f" and {counted(rest, 'further hub')}" if rest else ""
         noun = {PLACEHOLDERS: "placeholders", DEVICES: "devices"}.get(bound, bound)
         return f"by the {self.limit}; other hubs have {noun} ({', '.join(named)}{further})"
-
-
-def _may_select(prepared: PreparedAlternative, description: DeviceDescription) -> bool:
-    return prepared.filter.verdict(description) is True
 
 
 def _amount(description: DeviceDescription, wanted: RequestAlternative, name: str, rules: SchedulerRules) -> int | None:

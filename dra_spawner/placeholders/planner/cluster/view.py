@@ -30,8 +30,8 @@ from dra_spawner.placeholders.planner.cluster.placeholder import (
     newest_first,
     reservation_of,
 )
-from dra_spawner.placeholders.planner.cluster.quotas import Quota
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
+from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.placeholders.planner.targets.shapes import is_extended_resource
 from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 from dra_spawner.simulator.model.claims import ObjectKey

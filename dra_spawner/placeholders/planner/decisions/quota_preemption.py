@@ -20,9 +20,9 @@ from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
 from dra_spawner.placeholders.planner.amounts.planner_state import EndedPlaceholder
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age, newest_first
 from dra_spawner.placeholders.planner.round import Round
+from dra_spawner.placeholders.planner.targets.limits import Quota, needed_amounts
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey

@@ -112,7 +112,7 @@ class _Judge:
     def __init__(self, view: View, policy: Policy, planner_state: PlannerState) -> None:
         self._view = view
         self._policy = policy
-        self._pods = pods_by_kind(policy)
+        self._pods = pods_by_kind(policy.shapes.values())
         self._images = _images_by_kind(policy)
         self._rules = (self._images, policy.readiness)
         judged = planner_state.judged

@@ -49,7 +49,7 @@ def decide_attraction(round_: Round) -> list[LabelNode]:
     if not policy.is_complete or view.unknown_kinds:
         return []
     labels = tracked_labels(view, names.ATTRACT, round_.state.attract_labels)
-    pods = pods_by_kind(policy).values()
+    pods = pods_by_kind(policy.shapes.values()).values()
     open_to_users = (
         state
         for state in view.nodes_younger_than(policy.newest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,7 +16,6 @@ from dra_spawner.placeholders.planner.targets.placeholder_objects import (
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape, canonical
 from dra_spawner.simulator.model.claims import ClaimTemplate, TrackedClaim
 from dra_spawner.simulator.model.extended_resources import classes_by_resource, extended_resource_claim
@@ -30,9 +29,9 @@ def kind_of(shape: Shape) -> str:
     return canonical(shape.node_fields)
 
 
-def pods_by_kind(policy: Policy) -> dict[str, Pod]:
+def pods_by_kind(shapes: Iterable[Shape]) -> dict[str, Pod]:
     """A pod without claims by kind, to find the nodes that its constraints allow."""
-    return {kind: bare_pod(kind) for kind in map(kind_of, policy.shapes.values())}
+    return {kind: bare_pod(kind) for kind in map(kind_of, shapes)}
 
 
 def simulated_placeholder(

@@ -13,8 +13,8 @@ import pytest
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.cluster.quotas import Quota, needed_amounts, quota_of
 from dra_spawner.placeholders.planner.cluster.view import AwaitedServer
+from dra_spawner.placeholders.planner.targets.limits import Quota, needed_amounts, quota_of
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.examples import example_count

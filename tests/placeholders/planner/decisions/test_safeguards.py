@@ -11,11 +11,11 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.cluster.quotas import quota_of
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.decisions.rebalancing import should_rebalance
 from dra_spawner.placeholders.planner.decisions.safeguards import hold_reason, safeguard_of
+from dra_spawner.placeholders.planner.targets.limits import quota_of
 from dra_spawner.placeholders.planner.targets.policy import DeletionOrder, Policy, ReplicaRange, Tokens
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge

@@ -8,7 +8,7 @@ from dra_spawner.dra.model.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.cluster.quotas import claim_amounts, pod_amounts, quota_of
+from dra_spawner.placeholders.planner.targets.limits import claim_amounts, pod_amounts, quota_of
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
