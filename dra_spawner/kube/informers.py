@@ -27,16 +27,6 @@ from dra_spawner.kube.resource import Resource
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
 
-__all__ = [
-    "Informer",
-    "InformerEnded",
-    "InformerSettings",
-    "InformerState",
-    "InformerStatus",
-    "Receiver",
-    "wait_informers_ended",
-]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ import pytest
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import HistorySettings
-from dra_spawner.placeholders.controller import placeholder_controller
 from dra_spawner.placeholders.controller.answers.availability import Availability
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed
 from dra_spawner.placeholders.controller.records.event_recorder import EventRecorder
@@ -37,7 +36,7 @@ from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
 
 OF_CONTROLLER: dict[str, tuple[Any, str]] = {
     "events": (EventRecorder, "run"),
-    "orders": (placeholder_controller, "forget_done_orders"),
+    "orders": (OverrideStore, "forget_done_orders"),
 }
 OF_SERVICE: dict[str, tuple[Any, str]] = {
     "calendars": (CalendarBook, "run"),

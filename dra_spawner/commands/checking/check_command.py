@@ -21,6 +21,7 @@ from dra_spawner.commands.cluster_files.limits import PROFILE_FILES
 from dra_spawner.commands.cluster_files.reading import Progress, read_files
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
 from dra_spawner.commands.hub_files.sources import kind_of_object, read_profiles
+from dra_spawner.common.counted_text import counted
 from dra_spawner.profiles.choices import ListedChoice, list_choices
 from dra_spawner.profiles.drivers import DriverNotUsable, configured_drivers, names_of_fixed_claims
 from dra_spawner.profiles.facts import ClusterFacts
@@ -291,7 +292,7 @@ def _groups(outcome: CheckOutcome) -> Iterator[tuple[str, list[Finding], Counter
 
 def _lines(finding: Finding, others: int, colours: bool) -> Iterable[str]:
     level = f"{finding.level:{_LEVEL_WIDTH}}"
-    also = f"; also in {_counted(others, 'other choice')}" if others > 0 else ""
+    also = f"; also in {counted(others, 'other choice')}" if others > 0 else ""
     message, place = on_one_line(finding.message), f"{on_one_line(finding.path)} ({finding.rule}{also})"
     if colours:
         level, place = f"{_COLOURS[finding.level]}{level}{_PLAIN}", f"{_FAINT}{place}{_PLAIN}"
@@ -300,10 +301,10 @@ def _lines(finding: Finding, others: int, colours: bool) -> Iterable[str]:
 
 def _summary(outcome: CheckOutcome) -> str:
     report = outcome.report
-    counts = [_counted(report.count(level), level.value) for level in Level if report.count(level)]
+    counts = [counted(report.count(level), level.value) for level in Level if report.count(level)]
     if [*counts] and not report.count(Level.ERROR):
         counts = ["no errors", *counts]
-    where = "a hub without profiles" if outcome.is_empty else _counted(len(report.choices), "choice")
+    where = "a hub without profiles" if outcome.is_empty else counted(len(report.choices), "choice")
     text = f"{', '.join(counts) or 'nothing found'} in {where}"
     if outcome.unread:
         text += "; not complete"
@@ -314,11 +315,5 @@ def _summary(outcome: CheckOutcome) -> str:
     kubernetes = f"Kubernetes {'.'.join(map(str, version))}" if version is not None else "the cluster"
     if facts.slices is None:
         return f"{text}; checked against {kubernetes}"
-    devices = _counted(len(outcome.inventory.devices), "device")
-    return (
-        f"{text}; checked against {kubernetes} with {devices} of {_counted(len(outcome.inventory.drivers), 'driver')}"
-    )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    devices = counted(len(outcome.inventory.devices), "device")
+    return f"{text}; checked against {kubernetes} with {devices} of {counted(len(outcome.inventory.drivers), 'driver')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO, Final, TextIO
@@ -14,6 +14,7 @@ from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.questions import read_input
 from dra_spawner.commands.cluster_files.reading import Progress, read_files, shown_names
 from dra_spawner.commands.fitting.fit_answers import NOTHING_ASKED, Answer, answer_all
+from dra_spawner.common.counted_text import counted, listed
 from dra_spawner.dra.allocation.results import DeviceResult
 from dra_spawner.dra.allocation.verdicts import NodeVerdict, VerdictKind
 from dra_spawner.dra.budget import SearchBudget
@@ -147,11 +148,11 @@ def table(answer: Answer, *, all_names: bool = False, width: int = _VERDICT_WIDT
             example = verdict
     lines = [_headline(answer, rows)]
     ordered = sorted(rows.items(), key=lambda item: (item[0][0] is not VerdictKind.FITS, -len(item[1])))
-    counts = [_nodes(len(names)) for _, names in ordered]
+    counts = [counted(len(names), "node") for _, names in ordered]
     count_width = max(map(len, counts), default=0)
     text_width = min(max((len(text) for (_, text), _ in ordered), default=0), width)
     for count, ((_, text), names) in zip(counts, ordered, strict=True):
-        lines.append(f"  {count:>{count_width}}: {text:{text_width}}  {_names(names, all_names)}")
+        lines.append(f"  {count:>{count_width}}: {text:{text_width}}  {names_text(names, all_names)}")
     if example is not None:
         lines += [f"for example on {example.node}:", *_devices(example)]
     lines += [f"warning: {warning}" for warning in warnings]
@@ -168,7 +169,7 @@ def _headline(answer: Answer, rows: dict[tuple[VerdictKind, str], list[str]]) ->
         return f"No node was given, so there is nowhere for {claims} to fit."
     fitting = sum(len(names) for (kind, _), names in rows.items() if kind is VerdictKind.FITS)
     stopped = sum(len(names) for (kind, _), names in rows.items() if kind is VerdictKind.STOPPED)
-    total = _nodes(len(answer.nodes))
+    total = counted(len(answer.nodes), "node")
     if stopped and not fitting:
         verb = "fits" if len(answer.claims) == 1 else "fit together"
         return f"It is not known whether {claims} {verb}: the search was stopped on {stopped:,} of {total}"
@@ -210,16 +211,7 @@ def _devices(verdict: NodeVerdict) -> Iterator[str]:
             yield f"  {claim}, request {result.request}: {result.id.device} of pool {result.id.pool}, {_kind(result)}"
 
 
-def _nodes(count: int) -> str:
-    return f"{count:,} node{'' if count == 1 else 's'}"
-
-
-def _names(names: Sequence[str], all_names: bool) -> str:
+def names_text(names: Sequence[str], all_names: bool) -> str:
+    """Names of nodes, in a table."""
     # One more name is no longer than the note that there is one more.
-    if all_names or len(names) <= _NAMES_SHOWN + 1:
-        return _listed(names)
-    return f"{_listed(names[:_NAMES_SHOWN])} and {len(names) - _NAMES_SHOWN:,} more"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+    return listed(names, len(names) if all_names or len(names) <= _NAMES_SHOWN + 1 else _NAMES_SHOWN)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
+from dra_spawner.commands.fitting.fit_command import names_text
 from dra_spawner.commands.fitting.node_usage import ClusterUsage, NodeUsage
 
 __all__ = ["to_json", "usage_table"]
 
-_NAMES_SHOWN = 3
 _MARK = "!"
 _TEXT_WIDTH = 60
 _HEADINGS = ("nodes", "autoscaler", "weighted", "by driver (autoscaler | weighted)")
@@ -33,7 +33,7 @@ def usage_table(found: ClusterUsage, *, all_names: bool = False) -> str:
     widths = [max(map(len, column)) for column in zip(("", *_HEADINGS), *cells, strict=True)]
     widths[-1] = max(len(_HEADINGS[-1]), min(widths[-1], _TEXT_WIDTH))
     lines = [_headline(found.nodes), _line(("", *_HEADINGS), widths, "names")]
-    lines += [_line(row, widths, _names(names, all_names)) for row, names in zip(cells, rows.values(), strict=True)]
+    lines += [_line(row, widths, names_text(names, all_names)) for row, names in zip(cells, rows.values(), strict=True)]
     return "\n".join([*lines, *found.notes]) + "\n"
 
 
@@ -132,10 +132,3 @@ def _line(cells: Iterable[str], widths: Sequence[int], names: str) -> str:
         f"{mark:{max(widths[0], 1)}} {count:>{widths[1]}}  {autoscaler:>{widths[2]}}  {weighted:>{widths[3]}}"
         f"  {text:{widths[4]}}  {names}"
     )
-
-
-def _names(names: Sequence[str], all_names: bool) -> str:
-    # One more name is no longer than the note that there is one more.
-    if all_names or len(names) <= _NAMES_SHOWN + 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:_NAMES_SHOWN])} and {len(names) - _NAMES_SHOWN:,} more"

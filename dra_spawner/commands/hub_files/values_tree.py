@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
+from dra_spawner.common.counted_text import listed
 from dra_spawner.profiles.syntax.keys import FORMS, REQUEST_KEYS
 
 __all__ = ["LIST_NAMES", "at", "hubs_in", "is_claims", "lists_in", "merged_as_helm", "shown_keys", "without_nulls"]
@@ -122,8 +123,7 @@ def _is_claim(claim: Mapping[str, Any]) -> bool:
 
 def shown_keys(values: Mapping[str, Any]) -> str:
     """Keys of a mapping, for a message."""
-    more = f" and {len(values) - _SHOWN_KEYS} more" if len(values) > _SHOWN_KEYS else ""
-    return f"{', '.join(list(values)[:_SHOWN_KEYS])}{more}"
+    return listed(list(values), _SHOWN_KEYS)
 
 
 def at(value: Any, *path: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.commands.removing import marks
 from dra_spawner.commands.removing.found_objects import FoundObject, FoundPod, SurveyedObjects
+from dra_spawner.common.counted_text import listed
 
 __all__ = ["LeftObject", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
 
@@ -309,9 +310,7 @@ def _resource(found: FoundObject) -> str:
 
 
 def _names(pods: Iterable[FoundPod]) -> str:
-    titles = sorted(f"{pod.found.namespace}/{pod.found.name}" for pod in pods)
-    more = len(titles) - _MAX_NAMED
-    return ", ".join(titles[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return listed(sorted(f"{pod.found.namespace}/{pod.found.name}" for pod in pods), _MAX_NAMED)
 
 
 def _uses(pods: list[FoundPod]) -> str:

@@ -8,7 +8,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.errors import ApiError, conflict
 from dra_spawner.devcluster.api.resource_types import PODDISRUPTIONBUDGETS, PODS
 from dra_spawner.devcluster.api.selectors import structured_label_selector
-from dra_spawner.devcluster.api.storage.deletion import Deletion, PropagationPolicy, timestamp
+from dra_spawner.devcluster.api.storage.deletion import Deletion, timestamp
 from dra_spawner.devcluster.api.storage.store import Store
 
 
@@ -63,20 +63,15 @@ def bind_pod(
     return store.replace(PODS, pod, bound, dry_run=dry_run)
 
 
-def evict_pod(
-    store: Store,
-    namespace: str,
-    name: str,
-    *,
-    grace_period_seconds: int | None = None,
-    propagation_policy: PropagationPolicy | str | None = None,
-    uid: str | None = None,
-    resource_version: str | None = None,
-    dry_run: bool = False,
-) -> Deletion:
+def evict_pod(store: Store, namespace: str, name: str, **options: Any) -> Deletion:
     """Delete a pod unless a PodDisruptionBudget forbids it: POST to ``pods/<name>/eviction``.
 
     A pod that does not run may always be evicted.
+
+    Parameters
+    ----------
+    options
+        Of `Store.delete`.
 
     Raises
     ------
@@ -87,16 +82,7 @@ def evict_pod(
     phase = pod.get("status", {}).get("phase")
     if phase == "Running" and not pod["metadata"].get("deletionTimestamp"):
         _check_budgets(store, pod)
-    return store.delete(
-        PODS,
-        namespace,
-        name,
-        grace_period_seconds=grace_period_seconds,
-        propagation_policy=propagation_policy,
-        uid=uid,
-        resource_version=resource_version,
-        dry_run=dry_run,
-    )
+    return store.delete(PODS, namespace, name, **options)
 
 
 def _check_budgets(store: Store, pod: JsonObject) -> None:

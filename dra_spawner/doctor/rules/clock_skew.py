@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from dra_spawner.common.counted_text import listed
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import NodeClock, node_clock
@@ -76,14 +77,13 @@ def _nodes(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     if not wrong:
         return
     wrong.sort(key=lambda each: (-_skew(each), each.node))
-    shown = ", ".join(
+    clocks = [
         f"{each.node} ({abs(each.ahead_seconds):.0f} s {'ahead' if each.ahead_seconds > 0 else 'behind'})"
-        for each in wrong[:_LISTED]
-    )
-    more = f" and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
+        for each in wrong
+    ]
     yield NODE_CLOCK.finding(
-        f"When they last reported, clocks of nodes were not the API server's: {shown}{more}. The times that such a "
-        "node writes are wrong: when a container started, and when a server was last used.",
+        f"When they last reported, clocks of nodes were not the API server's: {listed(clocks, _LISTED)}. The times "
+        "that such a node writes are wrong: when a container started, and when a server was last used.",
         _SYNCHRONIZE,
         f"Node {wrong[0].node}",
         _severity(_skew(wrong[0])),

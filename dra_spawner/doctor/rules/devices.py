@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dra_spawner.common.counted_text import counted, listed
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
@@ -156,7 +157,7 @@ def _empty_classes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Itera
             empty[driver.name].append(each.name)
     for name, classes in sorted(empty.items()):
         yield CLASS_WITHOUT_DEVICES.finding(
-            f"The driver {name} publishes no devices, so profiles with {_listed(classes)} wait.",
+            f"The driver {name} publishes no devices, so profiles with {listed(classes, _LISTED)} wait.",
             "Look at the driver's pods. Where nodes with these devices are added on demand, this needs no action.",
             f"DeviceClass {classes[0]}",
         )
@@ -187,10 +188,10 @@ def _missing(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Do
     for driver, found in sorted(by_driver.items()):
         is_one = len(found) == 1
         yield MISSING_DEVICES.finding(
-            f"The driver {driver} does not publish {_counted(len(found), 'device')} any more that "
+            f"The driver {driver} does not publish {counted(len(found), 'device')} any more that "
             f"{'a claim has' if is_one else 'claims have'}: "
-            f"{_listed([f'{each.device} of claim {each.claim}' for each in found])}. What their pools have in use is "
-            "not known, so no server is promised their other devices.",
+            f"{listed([f'{each.device} of claim {each.claim}' for each in found], _LISTED)}. What their pools have in "
+            "use is not known, so no server is promised their other devices.",
             f"Look at the driver's pod for {found[0].device.pool}. If the device does not come back, stop the servers "
             "with these claims.",
             f"ResourceClaim {found[0].claim}",
@@ -208,7 +209,7 @@ def _second_consumers(facts: DoctorFacts) -> Iterator[DoctorFinding]:
         if len(users) < 2 or not any(_is_for_one(driver) for driver in alone):
             continue
         yield SECOND_CONSUMER.finding(
-            f"{len(users)} pods use claim {tracked.key}: {_listed([each.name for each in users])}. The driver "
+            f"{len(users)} pods use claim {tracked.key}: {listed([each.name for each in users], _LISTED)}. The driver "
             f"{min(filter(_is_for_one, alone))} prepares a claim for one pod, so the others run without the device.",
             "Stop all but the first of these pods. Give each server a claim of its own: remove shared, or name a "
             "template instead of a claim.",
@@ -257,9 +258,9 @@ def _tainted(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
                     by_taint[each.pool_id.driver, taint.key, str(taint.effect)].append(device)
     for (driver, key, effect), devices in sorted(by_taint.items(), key=lambda item: item[0]):
         yield TAINTED_DEVICES.finding(
-            f"{_counted(len(devices), 'device')} of {driver} {'has' if len(devices) == 1 else 'have'} the taint "
+            f"{counted(len(devices), 'device')} of {driver} {'has' if len(devices) == 1 else 'have'} the taint "
             f"{key} ({effect}), so servers do not get {'it' if len(devices) == 1 else 'them'}: "
-            f"{_listed([str(device.id) for device in devices])}.",
+            f"{listed([device.id for device in devices], _LISTED)}.",
             "The taint says what is wrong. Repair the device, or restart the driver's pod when it is repaired.",
             f"device {devices[0].id}",
         )
@@ -281,8 +282,8 @@ def _closed(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -
             "" if rule.has_selector else ", as it has no selector and Kubernetes before 1.37 takes it for one of all"
         )
         yield TAINTED_DEVICES.finding(
-            f"DeviceTaintRule {rule.name} closes {_counted(len(devices), 'device')} by the taint {rule.taint.key} "
-            f"({rule.taint.effect}), so servers do not get {it}{until}: {_listed([str(each) for each in devices])}.",
+            f"DeviceTaintRule {rule.name} closes {counted(len(devices), 'device')} by the taint {rule.taint.key} "
+            f"({rule.taint.effect}), so servers do not get {it}{until}: {listed(devices, _LISTED)}.",
             f"When servers may get {it} again: kubectl delete devicetaintrule {rule.name}",
             f"DeviceTaintRule {rule.name}",
         )
@@ -306,16 +307,16 @@ def _nodes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Doct
                 without[f"{label}={value}"].append(name)
     for (driver, resource), nodes in sorted(twice.items()):
         yield DEVICE_PLUGIN.finding(
-            f"A device plugin offers {resource} on {_listed(nodes)}, where the driver {driver} publishes the same "
-            "devices: two servers may be given one GPU.",
+            f"A device plugin offers {resource} on {listed(nodes, _LISTED)}, where the driver {driver} publishes the "
+            "same devices: two servers may be given one GPU.",
             "Disable the device plugin on nodes with the driver, for example by a node label that its DaemonSet "
             "requires.",
             f"Node {nodes[0]}",
         )
     for label, nodes in sorted(without.items()):
         yield NODE_WITHOUT_DRIVER.finding(
-            f"{_counted(len(nodes), 'node')} with the label {label} "
-            f"{'has' if len(nodes) == 1 else 'have'} no devices of a DRA driver: {_listed(nodes)}.",
+            f"{counted(len(nodes), 'node')} with the label {label} "
+            f"{'has' if len(nodes) == 1 else 'have'} no devices of a DRA driver: {listed(nodes, _LISTED)}.",
             f"Look at the driver's pod there: kubectl get pods --all-namespaces --field-selector "
             f"spec.nodeName={nodes[0]}. If there is none, its DaemonSet does not tolerate the node's taint. A GPU "
             "in MIG mode without slices is not published.",
@@ -333,18 +334,9 @@ def _stuck(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     if stuck:
         stuck.sort(reverse=True)
         yield STUCK_POD.finding(
-            f"{_counted(len(stuck), 'pod')} with devices should have ended {stuck[0][0] / 60:.0f} minutes ago: "
-            f"{_listed([name for _, name in stuck])}. No other pod can have the devices until it has ended.",
+            f"{counted(len(stuck), 'pod')} with devices should have ended {stuck[0][0] / 60:.0f} minutes ago: "
+            f"{listed([name for _, name in stuck], _LISTED)}. No other pod can have the devices until it has ended.",
             "Look at the node, its kubelet and the driver's pod there: kubectl describe pod "
             f"--namespace {facts.namespace} {stuck[0][1]}. Delete the pod by force only when the node is off.",
             f"Pod {stuck[0][1]}",
         )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
-    return ", ".join(texts[:_LISTED]) + more

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dra_spawner.common.counted_text import listed
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
@@ -85,7 +86,7 @@ def _closed(sentence: str, closing: tuple[str, ...], severity: Severity) -> Doct
 
 def _others(found: list[str]) -> DoctorFinding:
     parts = [
-        f"Network policies of other kinds are in force and were not evaluated: {_listed(found)}.",
+        f"Network policies of other kinds are in force and were not evaluated: {listed(found, _LISTED)}.",
         "Only an attempt from the pod shows whether the way between hub, proxy and service is open.",
     ]
     if any(each.startswith(_CILIUM) for each in found):
@@ -96,7 +97,3 @@ def _others(found: list[str]) -> DoctorFinding:
 def _peer(facts: DoctorFacts, pod: JsonObject, port: int = 0) -> Peer:
     address = str((pod.get("status") or {}).get("podIP") or "")
     return Peer(labels_of(pod), address, port, "http" if port else "")
-
-
-def _listed(texts: list[str]) -> str:
-    return ", ".join(texts[:_LISTED]) + (f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else "")

@@ -35,7 +35,6 @@ from dra_spawner.placeholders.controller.round.reservation_log import Reservatio
 from dra_spawner.placeholders.controller.round.reservations import OnHold, Reservations, ReservedPlacement
 from dra_spawner.placeholders.controller.round.steady_clock import SteadyClock
 from dra_spawner.placeholders.controller.round.views import Views
-from dra_spawner.placeholders.controller.sources.done_orders import forget_done_orders
 from dra_spawner.placeholders.controller.sources.health_reports import HealthReports
 from dra_spawner.placeholders.controller.sources.node_ceilings import NodeCeilings
 from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
@@ -88,14 +87,9 @@ class PlaceholderController:
         self.overrides = OverrideStore(
             api, settings.hub_namespace, settings.settings_config_map, now=self.now, on_change=self.wake
         )
-        self.drained_devices = DrainedDevices(
-            api,
-            self.overrides,
-            watch,
-            (settings.hub_namespace, settings.placeholders.labels.get(names.INSTALLATION, "")),
-            self.now,
-            HealthReports(watch, settings.drain_sick_devices, lambda: self.server_namespaces.present),
-        )
+        owner = (settings.hub_namespace, settings.placeholders.labels.get(names.INSTALLATION, ""))
+        health = HealthReports(watch, settings.drain_sick_devices, lambda: self.server_namespaces.present)
+        self.drained_devices = DrainedDevices(api, self.overrides, watch, owner, self.now, health)
         self.tickets: TicketSource | None = None
         """The queue for devices; None without one."""
         self.server_namespaces = ServerNamespaces(api, settings, on_change=self._note_namespaces)
@@ -270,7 +264,7 @@ class PlaceholderController:
             async with self._tasks as tasks:
                 tasks.begin("events", events.run)
                 tasks.begin("drained devices", lambda: self.drained_devices.run(may_act))
-                tasks.begin("orders", lambda: forget_done_orders(self.overrides, self.view, may_act))
+                tasks.begin("orders", lambda: self.overrides.forget_done_orders(self.view, may_act))
                 if self.is_on:
                     async with self._cluster_limits(reconciler) as reconciler.cluster_limits:
                         await reconciler.run()

@@ -40,8 +40,6 @@ from dra_spawner.scale_ahead.demand.near_entries import LONGEST_LEAD, NearEntrie
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy, WebhookAnswer, follows_calendar
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["LONGEST_LEAD", "CountedMinute", "GroupForecast", "ScaleAhead", "ScaleAheadSettings"]
-
 #: Entries of which it is told that they are about no choice.
 _TOLD_AHEAD: Final = timedelta(days=7)
 _MAX_TOLD: Final = 20
@@ -68,6 +66,10 @@ class ScaleAheadSettings:
         """The choice of a group that has a policy of its own; the first choice, if none has."""
         own = (name for name in sorted(group.choices) if find_choice(name, self.policies) is not None)
         return next(own, group.name)
+
+    def policy_of(self, group: ProfileGroup) -> DemandPolicy:
+        """The policy of a group."""
+        return policy_for(self.named_choice(group), self.policies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class ScaleAhead(RecordSink):
             slots, starts = self._new_node(view, group)
             situation = replace(self._situation_of(group), slots_per_node=slots.slots, node_starts_per_minute=starts)
             known = PastOfGroup(counts.get(group.name, {}), (states or {}).get(group.name, ""), situation, near.near)
-            policy = policy_for(self.settings.named_choice(group), self.settings.policies)
+            policy = self.settings.policy_of(group)
             if (found := await learned_demand(group.name, known, until, options.settings, policy)) is not None:
                 self._demands[group.name] = found
 
@@ -301,9 +303,7 @@ class ScaleAhead(RecordSink):
     ) -> dict[str, GroupForecast]:
         made = {}
         for group in groups:
-            demand = self._demands.get(group.name)
-            if demand is None:
-                demand = self._demands[group.name] = self._new_demand(minute, group)
+            demand = self._demands[group.name] = self._demands.get(group.name) or self._new_demand(minute, group)
             arrivals, departures, hits, misses = counts.of(group.choices)
             self.launches[group.name, True] += hits
             self.launches[group.name, False] += misses
@@ -317,8 +317,7 @@ class ScaleAhead(RecordSink):
         return made
 
     def _new_demand(self, begin: int, group: ProfileGroup) -> GroupDemand:
-        policy = policy_for(self.settings.named_choice(group), self.settings.policies)
-        return GroupDemand(begin, self.settings.options.settings, policy)
+        return GroupDemand(begin, self.settings.options.settings, self.settings.policy_of(group))
 
     def _situation_of(self, group: ProfileGroup) -> GroupSituation:
         """What is known of a group without a look at the cluster."""
@@ -358,11 +357,8 @@ class ScaleAhead(RecordSink):
     ) -> GroupSituation:
         placeholders = view.placeholders_of_shape.get(group.shape, ())
         nodes = Counter(pod.node_name for pod in (*servers, *(each.pod for each in placeholders)) if pod.node_name)
-        kinds = frozenset(
-            state.node.labels.get(kind_label, "")
-            for name in nodes
-            if (state := view.snapshot.nodes.get(name)) is not None
-        )
+        known = (view.snapshot.nodes.get(name) for name in nodes)
+        kinds = frozenset(each.node.labels.get(kind_label, "") for each in known if each is not None)
         running = sum(bool(pod.node_name) for pod in servers)
         reserved = {each.reservation.pod for each in placeholders if each.reservation is not None}
         waiting = sum(not pod.node_name and pod.name not in reserved for pod in servers)
@@ -432,7 +428,7 @@ class ScaleAhead(RecordSink):
 
     def follows_calendar(self, group: ProfileGroup) -> bool:
         """Whether calendar entries change the target of a group."""
-        return follows_calendar(policy_for(self.settings.named_choice(group), self.settings.policies))
+        return follows_calendar(self.settings.policy_of(group))
 
     @property
     def keeps_surplus(self) -> bool:

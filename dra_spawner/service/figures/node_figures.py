@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.common.counted_text import listed
 from dra_spawner.dra.model.objects import AllocatedDevice, DeviceId
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.cluster.view import reservation_of
@@ -354,7 +355,8 @@ class NodeFigures:
     def _lost_drivers(self) -> list[str]:
         """Drivers that published devices of present nodes, and publish none."""
         return [
-            f"The driver {driver} published devices of {_listed(lost)}, and publishes none there now."
+            f"The driver {driver} published devices of {listed(lost, _NAMED, noun='nodes')}, and publishes none there "
+            "now."
             for driver, (_, lost) in self.nodes_of_drivers().items()
             if lost
         ]
@@ -403,11 +405,6 @@ class NodeFigures:
         if len(self._published) > len(self._watch.snapshot.nodes) + SPARE:
             nodes = self._watch.snapshot.nodes
             self._published = {name: drivers for name, drivers in self._published.items() if name in nodes}
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more nodes" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 class TimeSlice:

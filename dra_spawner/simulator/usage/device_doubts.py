@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+from dra_spawner.common.counted_text import listed
 from dra_spawner.dra.model.objects import AllocatedDevice, Device, DeviceId, PoolId, ResourceSlice
 from dra_spawner.dra.model.same_hardware import same_hardware
 
@@ -62,7 +63,7 @@ class DeviceDoubts:
     def pools(self) -> Mapping[PoolId, str]:
         """Pools of which nothing is counted on, and why."""
         of_pool = {pool: list(found) for pool, found in groupby(self.missing, lambda each: PoolId(*each.device[:2]))}
-        return {pool: _listed(found) for pool, found in of_pool.items()}
+        return {pool: listed(found, _NAMED, separator="; ") for pool, found in of_pool.items()}
 
     def because(self, device: DeviceId) -> str:
         """Why a device is not counted on; empty if it is."""
@@ -175,8 +176,3 @@ def _not_offered(
         elif other in held and device not in held:
             found.setdefault(device, f"device {device.device} is the same hardware as {other}, which is in use")
     return found
-
-
-def _listed(found: Sequence[MissingDevice]) -> str:
-    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
-    return f"{'; '.join(map(str, found[:_NAMED]))}{more}"

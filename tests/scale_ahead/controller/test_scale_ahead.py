@@ -14,8 +14,8 @@ from dra_spawner import names
 from dra_spawner.history.records import NodeLeadTime
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.scale_ahead.controller.demand_learning import CountedMinute
 from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions, ScaleAheadMode
-from dra_spawner.scale_ahead.controller.scale_ahead import CountedMinute
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
 from dra_spawner.scale_ahead.demand.minutes import minute_of
 from dra_spawner.scale_ahead.demand.policies import (

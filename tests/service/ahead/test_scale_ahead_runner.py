@@ -10,8 +10,9 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.scale_ahead.controller.demand_learning import CountedMinute
 from dra_spawner.scale_ahead.controller.policy_settings import read_policies
-from dra_spawner.scale_ahead.controller.scale_ahead import CountedMinute, ScaleAhead, ScaleAheadSettings
+from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.scale_ahead.demand.minutes import minute_of
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner, read_past

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from http import HTTPStatus
 
 from aiohttp import web
@@ -268,16 +269,7 @@ class ResourceHandler:
 
     async def _delete(self, request: web.Request, target: Target) -> web.Response:
         options = DeleteOptions.parse(request.query, await optional_body(request))
-        deletion = self._store.delete(
-            target.resource_type,
-            target.namespace,
-            target.name,
-            grace_period_seconds=options.grace_period_seconds,
-            propagation_policy=options.propagation_policy,
-            uid=options.uid,
-            resource_version=options.resource_version,
-            dry_run=options.dry_run,
-        )
+        deletion = self._store.delete(target.resource_type, target.namespace, target.name, **asdict(options))
         return self._deleted(request, target, deletion)
 
     def _deleted(self, request: web.Request, target: Target, deletion: Deletion) -> web.Response:
@@ -294,6 +286,8 @@ class ResourceHandler:
         if target.resource_type.namespaced and target.namespace is None:
             raise no_such_path()
         options = DeleteOptions.parse(request.query, await optional_body(request))
+        # The preconditions are of one object.
+        options = replace(options, uid=None, resource_version=None)
         selection = ListOptions.parse(request.query)
         page = self._store.list(
             target.resource_type, target.namespace, selection.label_selector, selection.field_selector
@@ -302,14 +296,7 @@ class ResourceHandler:
             metadata = obj["metadata"]
             if self._store.find(target.resource_type, metadata.get("namespace"), metadata["name"]) is None:
                 continue  # deleted together with another object
-            self._store.delete(
-                target.resource_type,
-                metadata.get("namespace"),
-                metadata["name"],
-                grace_period_seconds=options.grace_period_seconds,
-                propagation_policy=options.propagation_policy,
-                dry_run=options.dry_run,
-            )
+            self._store.delete(target.resource_type, metadata.get("namespace"), metadata["name"], **asdict(options))
         return self._list_response(request, target, page)
 
     async def _bind(self, request: web.Request, target: Target) -> web.Response:
@@ -332,16 +319,7 @@ class ResourceHandler:
         assert target.namespace is not None
         _check_name(target, body, "Eviction")
         options = DeleteOptions.parse(request.query, body.get("deleteOptions"))
-        evict_pod(
-            self._store,
-            target.namespace,
-            target.name,
-            grace_period_seconds=options.grace_period_seconds,
-            propagation_policy=options.propagation_policy,
-            uid=options.uid,
-            resource_version=options.resource_version,
-            dry_run=options.dry_run,
-        )
+        evict_pod(self._store, target.namespace, target.name, **asdict(options))
         return success(HTTPStatus.CREATED)
 
     def _object(self, request: web.Request, target: Target, obj: JsonObject, status: int = 200) -> web.Response:

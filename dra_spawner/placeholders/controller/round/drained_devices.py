@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.common.counted_text import listed
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
@@ -71,12 +72,12 @@ class DrainedDevices:
             found.append("Devices that do not work are not drained: the cluster serves no DeviceTaintRules.")
         if sick := drained_by_service(self._store.present):
             found.append(
-                f"Nodes report that devices do not work, and the service drains them: {_listed(sick)}. Mend them, then "
-                "end the draining."
+                f"Nodes report that devices do not work, and the service drains them: {listed(sick, _NAMED)}. Mend "
+                "them, then end the draining."
             )
         if self._too_many:
             found.append(
-                f"Nodes report that devices do not work, and they stay in use: {_listed(map(str, self._too_many))}. "
+                f"Nodes report that devices do not work, and they stay in use: {listed([*self._too_many], _NAMED)}. "
                 f"The service drains {self._reports.limit} at most (drain_sick_devices)."
             )
         return found
@@ -166,9 +167,3 @@ class DrainedDevices:
         labels = metadata.get("labels") or {}
         is_ours = (labels.get(names.HUB_NAMESPACE, ""), labels.get(names.INSTALLATION, "")) == self._owner
         return is_ours and str(metadata["name"]).startswith(names.TAINT_RULE_PREFIX)
-
-
-def _listed(found: Iterable[str]) -> str:
-    shown = list(found)
-    more = f" and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else ""
-    return f"{', '.join(shown[:_NAMED])}{more}"

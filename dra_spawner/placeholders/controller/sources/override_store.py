@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from operator import methodcaller
 from typing import Final
 
 from dra_spawner import names
@@ -14,7 +17,10 @@ from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.client.versions import is_older
 from dra_spawner.kube.informer_task import InformerTask
 from dra_spawner.kube.informers import Informer, InformerSettings
+from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.resource import Resource
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.decisions.orders import is_order_done
 from dra_spawner.placeholders.planner.targets.overrides import Overrides, overrides_data, read_overrides
 from dra_spawner.simulator.model.claims import ObjectKey
 
@@ -24,6 +30,8 @@ log = logging.getLogger(__name__)
 
 #: Tries of a change that others write at the same time.
 _TRIES: Final = 5
+#: Time between two looks for orders that are done.
+_LOOK_SECONDS: Final = 2.0
 
 
 class OverridesUnavailable(Exception):
@@ -156,3 +164,21 @@ class OverrideStore(InformerTask):
             self._present = settings
             for each in self._callbacks:
                 each()
+
+    async def forget_done_orders(self, view: Callable[[], View], may_act: Callable[[], None]) -> None:
+        """Delete finished orders of people until cancelled; a failed write is retried in the next pass.
+
+        Parameters
+        ----------
+        may_act
+            Called before each write; raises `NotLeading` if this process must not act.
+        """
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if not self.present.orders:
+                continue
+            present = view()
+            if done := [each for each in self.present.orders if is_order_done(present, each.order)]:
+                with contextlib.suppress(NotLeading, OverridesUnavailable):  # `change` logs why
+                    may_act()
+                    await self.change(methodcaller("without_orders", done))

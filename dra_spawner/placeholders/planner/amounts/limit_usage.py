@@ -13,6 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
+from dra_spawner.common.counted_text import counted
 from dra_spawner.dra.allocation.requests import PreparedAlternative, prepare_claims
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.errors import AllocationError
@@ -27,7 +28,7 @@ from dra_spawner.placeholders.planner.targets.hypothetical_pods import (
     claim_of_extended_resources,
     simulated_placeholder,
 )
-from dra_spawner.placeholders.planner.targets.limits import DEVICES, PLACEHOLDERS, Limit, counted, device_count
+from dra_spawner.placeholders.planner.targets.limits import DEVICES, PLACEHOLDERS, Limit, device_count
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.claim_requirements import leftover_claim
 from dra_spawner.simulator.model.claims import ObjectKey

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from dra_spawner import names
+from dra_spawner.common.counted_text import counted, listed
 from dra_spawner.dra.model.objects import ResourceSlice
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.amounts.planner_state import JudgedReadiness, PlannerState, TrackedLabel
@@ -148,23 +149,23 @@ class _Judge:
         wanted = self._wanted_images(kinds)
         images = sorted(wanted - images_on(self._view, state)) if wanted else []
         if images:
-            return f"{_count(images, 'image')} to be pulled ({_names(images)})"
+            return f"{counted(len(images), 'image')} to be pulled ({listed(images, _MAX_NAMES)})"
         complete, incomplete = self._drivers_of(state.node.name)
         if incomplete:
-            return f"devices of {_names(sorted(incomplete))} are not all published yet"
+            return f"devices of {listed(sorted(incomplete), _MAX_NAMES)} are not all published yet"
         drivers = self.drivers_of_kind.get(self._kind(state), frozenset()) - complete
         if drivers:
             seen = "it had before" if self._kind(state) == state.node.name else "other nodes of its kind have"
-            return f"no devices of {_names(sorted(drivers))} yet, which {seen}"
+            return f"no devices of {listed(sorted(drivers), _MAX_NAMES)} yet, which {seen}"
         return ""
 
     def present(self, state: NodeState, kinds: Iterable[str]) -> str:
         """What a ready node has, for a message."""
         images = self._wanted_images(kinds)
         drivers, _ = self._drivers_of(state.node.name)
-        found = [_count(sorted(images), "image") + (" is there" if len(images) == 1 else " are there")]
+        found = [counted(len(images), "image") + (" is there" if len(images) == 1 else " are there")]
         if drivers:
-            found.append(f"devices of {_names(sorted(drivers))} are published")
+            found.append(f"devices of {listed(sorted(drivers), _MAX_NAMES)} are published")
         return ", ".join(found)
 
     def _wanted_images(self, kinds: Iterable[str]) -> frozenset[str]:
@@ -245,12 +246,3 @@ def drivers_of(slices: Sequence[ResourceSlice]) -> tuple[frozenset[str], frozens
         if len(current) < current[0].resource_slice_count:
             incomplete.add(driver)
     return frozenset(every - incomplete), frozenset(incomplete)
-
-
-def _count(names: list[str], what: str) -> str:
-    return f"{len(names)} {what}" if len(names) == 1 else f"{len(names)} {what}s"
-
-
-def _names(names: list[str]) -> str:
-    rest = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -16,6 +16,7 @@ from operator import or_
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.common.counted_text import counted
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.allocation.requests import MAX_DEVICES_PER_CLAIM
 from dra_spawner.dra.model.claims import AllocationMode, DeviceClass, RequestAlternative, ResourceClaim
@@ -142,11 +143,6 @@ def _shapes_of(profile: str, shapes: Mapping[str, str]) -> frozenset[str]:
     if "/" in profile:
         return frozenset((shapes[choice],)) if choice is not None else frozenset()
     return frozenset(shape for name, shape in shapes.items() if profile_of(name) == profile)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural unless it is one."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @dataclass(frozen=True, slots=True)

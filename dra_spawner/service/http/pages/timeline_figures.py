@@ -12,10 +12,10 @@ from typing import Any, Final
 from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
-from dra_spawner.scale_ahead.controller.scale_ahead import LONGEST_LEAD
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.forecast import usual_launches
 from dra_spawner.scale_ahead.demand.minutes import datetime_of, minute_of
+from dra_spawner.scale_ahead.demand.near_entries import LONGEST_LEAD
 from dra_spawner.service.ahead.launch_steps import LaunchesUnavailable, LaunchStep, Steps
 from dra_spawner.service.ahead.placeholder_samples import Sample
 from dra_spawner.service.context import ServiceContext
