@@ -96,3 +96,22 @@ def test_prose_is_left_alone(tmp_path: Path, text: str):
 def test_a_planted_type_is_found(tmp_path: Path, text: str):
     (tmp_path / "module.py").write_text(text)
     assert len(json_types_elsewhere(tmp_path)) == 1
+
+
+def names_listed_twice(package: Path) -> list[str]:
+    """Modules with an ``__all__`` that passes no name of another module on."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        if "\n__all__ = " in (text := path.read_text()):
+            imports = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)]
+            passed_on = {each.asname or each.name for node in imports for each in node.names}
+            (listed,) = re.findall(r"^__all__ = (\[.*?\])", text, re.MULTILINE | re.DOTALL)
+            if not passed_on & {*ast.literal_eval(listed)}:
+                found.append(str(path.relative_to(package)))
+    return found
+
+
+def test_public_names_are_those_without_an_underscore(tmp_path: Path) -> None:
+    assert names_listed_twice(PACKAGE) == [], "__all__ is for names of other modules that a module passes on"
+    (tmp_path / "a.py").write_text('from b import c\n\n__all__ = ["d"]\n')
+    assert names_listed_twice(tmp_path) == ["a.py"]

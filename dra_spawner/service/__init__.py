@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from dra_spawner.service.start_answer import StartAnswer
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the service; returns the exit code."""

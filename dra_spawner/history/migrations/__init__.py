@@ -10,8 +10,6 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-__all__ = ["NewerDatabase", "newest_version", "upgrade", "version_of"]
-
 #: Not Alembic's default: another program with Alembic, like JupyterHub, may use the same database.
 _VERSION_TABLE = "dra_spawner_history_version"
 
