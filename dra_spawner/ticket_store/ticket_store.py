@@ -161,20 +161,21 @@ class TicketStore:
 
         def end(book: TicketBook) -> tuple[bool, TicketBook]:
             ticket = book.find(user, choice)
-            if ticket is None or not ticket.state.is_open:
+            # Another person may have this name at another hub.
+            if ticket is None or ticket.hub != self._hub or not ticket.state.is_open:
                 return False, book
             return True, book.after(ticket.id, TicketEvent.LEAVE, self._now())
 
         return (await self.change(end))[0]
 
     async def forget(self, user: str) -> None:
-        """Remove all tickets of a user who was deleted.
+        """Remove all tickets of a user who was deleted at this hub.
 
         Raises
         ------
         TicketsUnavailable
         """
-        await self.change(lambda book: (None, book.without_user(user)))
+        await self.change(lambda book: (None, book.without_user(user, self._hub)))
 
     async def standings(self, user: str) -> list[TicketStanding]:
         """A user's tickets, in the order of arrival: the open ones, and the last ended one of each other choice.
@@ -200,7 +201,7 @@ class TicketStore:
         return book.standing(ticket, self._now()) if ticket is not None else None
 
     async def take(self, user: str) -> tuple[str, ...]:
-        """Ids of the user's open tickets: a start sends them to the service.
+        """Ids of the user's open tickets of this hub: a start sends them to the service.
 
         The service hands over the placeholder that is held for the ticket with the start's shape, and ends this ticket.
         A waiting ticket counts for the place of a start before its time.
@@ -210,7 +211,7 @@ class TicketStore:
         TicketsUnavailable
         """
         book = await self.book()
-        return tuple(each.id for each in book.of_user(user) if each.state.is_open)
+        return tuple(each.id for each in book.of_user(user) if each.hub == self._hub and each.state.is_open)
 
     async def waiting_for(self, choice: str) -> int:
         """Number of tickets that wait for a choice of this hub, or have a device held.

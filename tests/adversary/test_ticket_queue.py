@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from dra_spawner.fairness.tickets.ticket_book import TicketBook, TicketLimits, TicketRefused, Waits
-from dra_spawner.fairness.tickets.ticket_data import book_data, read_book
-from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketState
+from dra_spawner.fairness.tickets.ticket_data import TicketsCorrupt, book_data, read_book
+from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketEvent, TicketState
 from dra_spawner.placeholders.planner.answers.placement import held_placement
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
@@ -145,3 +146,83 @@ def test_a_hold_with_a_forged_end_is_over() -> None:
     assert world.state("eve") is TicketState.EXPIRED
     assert [each.state for each in world.view().placeholders.values() if each.ticket] == []
     assert PlaceholderState.RESERVED not in {each.state for each in world.view().placeholders.values()}
+
+
+async def test_a_person_of_the_same_name_at_another_hub_changes_nothing() -> None:
+    """Hubs with other ways to log in may share a queue; who is called alike may be another person."""
+    hubs = Hubs()
+    here, there = hubs.hub("here"), hubs.hub("there")
+    await here.join("ada", "gpu")
+    await hubs.hold("ada")
+    there = hubs.hub("there")
+    assert (await there.leave("ada", "gpu"), await there.take("ada")) == (False, ())
+    await there.forget("ada")
+    (found,) = await hubs.hub("here").standings("ada")
+    assert (found.is_held, len(await hubs.hub("here").take("ada"))) == (True, 1)
+
+
+@all_of_them(
+    "minutes, held",
+    {
+        "at work": (4, []),
+        "uninstalled, or away": (6, ["bob"]),
+        "its clock is an hour ahead": (-60, ["bob"]),
+    },
+)
+def test_tickets_of_a_hub_that_is_gone_stop_nobody(minutes: int, held: list[str]) -> None:
+    """Nobody would ever hold a device for them, so starts of others would be refused without end."""
+    world = TicketWorld({"gpu": GPU}, go_first=True)
+    world.node("a", cpu="100", gpus=1)
+    world.settle()
+    world.join("eve", hub="other/shapes")
+    world.book = world.book.with_waits(Waits(world.now - timedelta(minutes=minutes), {}), "other/shapes")
+    assert world.start("dan") == ("behind" if not held else "direct")
+    if held:
+        world.leave("dan")
+    world.join("bob")
+    world.run(0.2)
+    assert world.held == held
+
+
+def hostile_values(**values: object) -> dict[str, str]:
+    """A ConfigMap with one ticket that another writer has made."""
+    _, book = TicketBook().join(ticket("eve"))
+    data = book_data(book)
+    (found,) = json.loads(data["tickets"])
+    of_book = {key: str(value) for key, value in values.items() if key in ("widths", "served", "waits")}
+    of_ticket = {key: value for key, value in values.items() if key not in of_book}
+    return {**data, "tickets": json.dumps([found | of_ticket]), **of_book}
+
+
+@all_of_them(
+    "data",
+    {
+        "an interval of three": hostile_values(told=[1, 2, 3]),
+        "an interval of texts": hostile_values(told=["a", "b"]),
+        "an endless interval": hostile_values(told=[0, 1e999]),
+        "an endless wait": hostile_values(waits='{"at": "2030-01-01T00:00:00+00:00", "of": {"x": [0, 1e999]}}'),
+        "a time without a zone": hostile_values(told_at="2030-01-01T00:00:00"),
+        "a node that is no text": hostile_values(kept_node=7),
+        "a time that is none": hostile_values(kept_until="soon"),
+        "a width without end": hostile_values(widths='{"hub": [NaN, 0]}'),
+        "a width beyond the limit": hostile_values(widths='{"hub": [0, 1e300]}'),
+        "widths that are a list": hostile_values(widths="[1, 2]"),
+        "a service that served at no time": hostile_values(served='{"hub": 5}'),
+    },
+)
+def test_values_that_no_service_writes_are_refused(data: dict[str, str]) -> None:
+    with pytest.raises(TicketsCorrupt):
+        read_book(data)
+
+
+def test_a_node_that_does_not_exist_is_not_kept() -> None:
+    """Its name would make the API server refuse placeholders."""
+    world = TicketWorld({"gpu": GPU})
+    world.node("a", cpu="100", gpus=1)
+    world.settle()
+    other = world.join("eve", hub="other/shapes")
+    world.join("bob")
+    until = world.now + timedelta(hours=5)
+    world.book = world.book.after(other.id, TicketEvent.KEEP, world.now, kept_node="no node; \n", kept_until=until)
+    world.run(1)
+    assert world.held == ["bob"]

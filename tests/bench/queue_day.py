@@ -15,6 +15,7 @@ from random import Random
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.fairness.tickets.interval_widths import AS_COMPUTED
 from dra_spawner.fairness.tickets.queue_waits import habits_in
 from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, outlooks_of, waits_of
 from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
@@ -22,7 +23,7 @@ from dra_spawner.placeholders.planner.answers.waits import SeenSession, SessionL
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.simulator.model.pods import Pod
 from tests.placeholders.planner.objects import GPU
-from tests.placeholders.planner.ticket_world import TicketWorld
+from tests.placeholders.planner.ticket_world import OWN_HUB, TicketWorld
 
 __all__ = ["QueueDay", "QueueFigures"]
 
@@ -207,7 +208,10 @@ class QueueDay:
         view = self.world.view()
         habits = habits_in(self.world.book, sum(self._take_seconds) / len(self._take_seconds))
         known = KnownSessions(lambda shape: self._lengths, lambda pod: age(pod.created, view.now).total_seconds())
-        found = waits_of(outlooks_of(view, self.world.policy, known, habits), view.now, self._random.random)
+        widths = self.world.book.widths.get(OWN_HUB, AS_COMPUTED)
+        outlooks = outlooks_of(view, self.world.policy, known, habits, widths)
+        found = waits_of(outlooks, view.now, self._random.random)
+        self.world.book = self.world.book.with_waits(found, OWN_HUB)
         for key, wait in found.of.items():
             user = self._by_name[self.world.book.tickets[key].user]
             if not user.estimates:

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.fairness.tickets.ticket_book import TicketBook
+from dra_spawner.devcluster.api.storage.store import Store
+from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
 from dra_spawner.history.records import Launch
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
+from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.service.http.tickets.ticket_handlers import OwnTicketsHandler
+from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -23,6 +26,7 @@ from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.polling import eventually
 from tests.presence import present
 from tests.service.replica import Replica, replica, server_objects, set_up
+from tests.ticket_store.queue_api import NAMESPACE, QueueApi
 
 GPU = shape(WHOLE)
 
@@ -188,3 +192,26 @@ async def test_a_damaged_queue_is_said_and_starts_go_on(embedded_cluster: Cluste
         await end(cluster, "busy")
         answer = await service.place(GPU, "eve")
         assert answer["state"] in ("waits", "free", "ready", "after-preemption")
+
+
+async def test_waits_that_are_not_known_are_not_written_again_and_again() -> None:
+    """A new queue has none, and the service looks every two seconds."""
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    api = QueueApi(Store(lambda: now))
+    followed = FollowedTickets(api, NAMESPACE, "hub/shapes", now=lambda: now)
+    published = PublishedShapes({"gpu-whole": GPU})
+
+    async def writes(looks: int) -> int:
+        api.requests.clear()
+        for _ in range(looks):
+            await followed.note(published, lambda user, groups: False, lambda: Waits(now, {}))
+        return api.requests.count("update")
+
+    await followed.store.join("ada", "gpu-whole")
+    assert await writes(10) == 1
+    await followed.store.join("bob", "gpu-whole")
+    assert await writes(10) == 1
+    now += timedelta(seconds=61)
+    assert await writes(10) == 1
+    now -= timedelta(hours=1)
+    assert await writes(10) == 1

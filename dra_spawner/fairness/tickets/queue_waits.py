@@ -2,7 +2,8 @@
 
 Devices are free when running servers stop, by the usual lengths of sessions. The first ticket gets the first device.
 Its user takes it after a while, and keeps it for a session of the usual length, or the next ticket gets it after the
-hold. The intervals contain 80 of 100 waits, as far as users go on as they did.
+hold. Each try draws anew how long sessions are and what users do, as far as few examples leave that open: so intervals
+are wide at the beginning. How earlier ones came true makes them wider or narrower (`interval_widths`).
 """
 
 from __future__ import annotations
@@ -11,55 +12,56 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
-from math import ceil, floor, inf, sqrt
+from math import ceil, floor, sqrt
 from typing import Final
 
+from dra_spawner.fairness.tickets.interval_widths import AS_COMPUTED, IntervalWidths
 from dra_spawner.fairness.tickets.ticket_book import TicketBook
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.answers.waits import RunningServer, SessionLengths, WaitInterval
 
-__all__ = ["QueueHabits", "QueueOutlook", "expected_waits", "habits_in"]
+__all__ = ["FEWEST_SESSIONS", "QueueHabits", "QueueOutlook", "expected_waits", "habits_in"]
 
+#: With fewer sessions that have ended nothing is expected.
+FEWEST_SESSIONS: Final = 20
 _TRIALS: Final = 300
 _FEWEST_TRIALS: Final = 60
 #: Devices that all trials give together, about; later tickets of a long queue have fewer trials.
 _MOST_GIVEN: Final = 60_000
 #: Tickets with an estimate.
 _MOST_PLACES: Final = 500
-#: Narrower than a tenth, as the lengths of sessions are known from examples only.
-_TAIL: Final = 0.09
+_TAIL: Final = 0.1
 _LEAST_FACTOR: Final = 0.2
-
-
-#: Tickets that count as taken before any was seen.
-_TAKEN_BEFORE: Final = 8
+#: Lengths that stand for all sessions that begin.
+_LENGTHS: Final = 200
+#: Before any ticket was seen, this many count as seen, and this part of them as left, or not taken.
+_SEEN_BEFORE: Final = 5
+_PART_BEFORE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class QueueHabits:
-    """What users of the queue do.
+    """What users of the queue did.
 
     Attributes
     ----------
-    left_share
-        Part of the tickets whose users leave the queue before they get a device.
-    taken_share
-        Part of the held devices that are taken.
+    left, taken, expired
+        Number of tickets whose users left the queue before they got a device, took it, and did not take it.
     take_seconds
         Mean time until a held device is taken.
     """
 
-    left_share: float = 0.0
-    taken_share: float = 1.0
+    left: int = 0
+    taken: int = 0
+    expired: int = 0
     take_seconds: float = 60.0
 
 
 def habits_in(book: TicketBook, take_seconds: float) -> QueueHabits:
     """What users did with the tickets that have ended lately."""
     ended = Counter(each.state for each in book.tickets.values() if not each.state.is_open)
-    taken, left = ended[TicketState.TAKEN] + _TAKEN_BEFORE, ended[TicketState.LEFT]
-    expired = ended[TicketState.EXPIRED]
-    return QueueHabits(left / (left + taken + expired), taken / (taken + expired), take_seconds)
+    left, taken, expired = (ended[each] for each in (TicketState.LEFT, TicketState.TAKEN, TicketState.EXPIRED))
+    return QueueHabits(left, taken, expired, take_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,11 @@ class QueueOutlook:
     sessions
         Usual lengths of sessions of each waiting ticket's choice, in the order of tickets.
     habits
-        What the users before do.
+        What the users before did.
     hold_seconds
         Time after which a device that is not taken goes to the next ticket.
+    widths
+        How earlier intervals came true.
     """
 
     running: Sequence[RunningServer]
@@ -85,6 +89,7 @@ class QueueOutlook:
     ready: int = 0
     habits: QueueHabits = QueueHabits()
     hold_seconds: float = 300.0
+    widths: IntervalWidths = AS_COMPUTED
 
 
 def expected_waits(outlook: QueueOutlook, chance: Callable[[], float]) -> list[WaitInterval | None]:
@@ -99,40 +104,62 @@ def expected_waits(outlook: QueueOutlook, chance: Callable[[], float]) -> list[W
     devices = len(outlook.running) + outlook.ready
     if not count or not devices:
         return [None] * len(outlook.sessions)
+    lengths = {id(each): _lengths_of(each) for each in outlook.sessions[:count]}
+    new = [lengths[id(each)] for each in outlook.sessions[:count]]
     waits: list[list[float]] = [[] for _ in range(count)]
     for _ in range(max(_FEWEST_TRIALS, min(_TRIALS, _MOST_GIVEN // count))):
-        _try(outlook, chance, waits)
-    found = [_interval(each) for each in waits]
+        _try(outlook, new, chance, waits)
+    found = [_interval(each, outlook.widths) for each in waits]
     return [*found, *[None] * (len(outlook.sessions) - count)]
 
 
-def _try(outlook: QueueOutlook, chance: Callable[[], float], waits: Sequence[list[float]]) -> None:
+def _lengths_of(sessions: SessionLengths) -> list[float]:
+    """Lengths of new sessions, each as likely as any other."""
+    return [sessions.rest_or_more(0.0, (number + 0.5) / _LENGTHS) for number in range(_LENGTHS)]
+
+
+def _try(
+    outlook: QueueOutlook,
+    new: Sequence[Sequence[float]],
+    chance: Callable[[], float],
+    waits: Sequence[list[float]],
+) -> None:
     # Sessions of all may be longer than the examples say.
-    factor = _factor(outlook.sessions[0].examples_after(0.0), chance)
-    free_at = [factor * each.lengths.rest(each.age, chance()) for each in outlook.running] + [0.0] * outlook.ready
+    examples = outlook.sessions[0].examples_after(0.0)
+    factor = max(1.0 + _normal(chance) / sqrt(max(examples, 1)), _LEAST_FACTOR)
+    free_at = [factor * each.lengths.rest_or_more(each.age, chance()) for each in outlook.running]
+    free_at += [0.0] * outlook.ready
     heapify(free_at)
     habits = outlook.habits
+    got = habits.taken + habits.expired
+    left, missed = _part(habits.left, got, chance), _part(habits.expired, habits.taken, chance)
     latest = min(2.0 * habits.take_seconds, outlook.hold_seconds)
-    for of_ticket, lengths in zip(waits, outlook.sessions, strict=False):
+    for of_ticket, lengths in zip(waits, new, strict=True):
         begin = free_at[0]
         of_ticket.append(begin)
-        if chance() < habits.left_share:
+        if chance() < left:
             continue
-        if chance() < habits.taken_share:
-            busy = latest * chance() + factor * lengths.rest(0.0, chance())
-        else:
+        if chance() < missed:
             busy = outlook.hold_seconds
+        else:
+            busy = latest * chance() + factor * lengths[int(_LENGTHS * chance())]
         heapreplace(free_at, begin + busy)
 
 
-def _factor(examples: int, chance: Callable[[], float]) -> float:
-    """By how much the mean of examples may be wrong, if lengths vary as much as an exponential distribution's."""
-    normal = (chance() + chance() + chance() + chance() - 2.0) * sqrt(3.0)
-    return max(1.0 + normal / sqrt(max(examples, 1)), _LEAST_FACTOR)
+def _part(these: int, others: int, chance: Callable[[], float]) -> float:
+    """A part of users, as wrong as numbers that were seen, and what counts before, allow."""
+    seen = these + others + _SEEN_BEFORE
+    mean = (these + _PART_BEFORE * _SEEN_BEFORE) / seen
+    return max(mean + _normal(chance) * sqrt(mean * (1.0 - mean) / (seen + 1)), 0.0)
 
 
-def _interval(waits: list[float]) -> WaitInterval | None:
+def _normal(chance: Callable[[], float]) -> float:
+    """About normally distributed, with mean 0 and deviation 1."""
+    return (chance() + chance() + chance() + chance() - 2.0) * sqrt(3.0)
+
+
+def _interval(waits: list[float], widths: IntervalWidths) -> WaitInterval:
     waits.sort()
     last = len(waits) - 1
-    low, high = waits[floor(_TAIL * last)], waits[ceil((1.0 - _TAIL) * last)]
-    return WaitInterval(floor(low), ceil(high)) if high < inf else None
+    ends = widths.stretched(waits[floor(_TAIL * last)], waits[last // 2], waits[ceil((1.0 - _TAIL) * last)])
+    return WaitInterval(floor(ends[0]), ceil(ends[1]))

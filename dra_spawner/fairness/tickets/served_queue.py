@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from dra_spawner.fairness.tickets.ticket import Ticket
@@ -15,7 +15,9 @@ from dra_spawner.placeholders.planner.ticket_queue import QueuedTicket, TicketQu
 __all__ = ["changed_by", "served_queue"]
 
 
-def served_queue(book: TicketBook, hub: str, shapes: Mapping[str, Shape], *, is_known: bool = True) -> TicketQueue:
+def served_queue(
+    book: TicketBook, hub: str, shapes: Mapping[str, Shape], away: Collection[str] = (), *, is_known: bool = True
+) -> TicketQueue:
     """The open tickets.
 
     Parameters
@@ -24,10 +26,12 @@ def served_queue(book: TicketBook, hub: str, shapes: Mapping[str, Shape], *, is_
         `Ticket.hub` of own tickets.
     shapes
         By published name of the choice.
+    away
+        Hubs whose services are away: nobody waits for their tickets.
     is_known
         Whether the book was ever read.
     """
-    opened = book.open
+    opened = [each for each in book.open if each.hub not in away]
     # Once for each choice, of which there are few.
     wanted = {each.choice for each in opened if each.hub == hub}
     devices = {choice: competing_devices(shapes[choice]) for choice in wanted.intersection(shapes)}

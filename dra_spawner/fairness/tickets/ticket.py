@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dra_spawner.placeholders.lifecycle import TicketState
+from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 
 __all__ = ["Ticket"]
 
@@ -36,6 +37,8 @@ class Ticket:
         Begin of the state; the writer's time.
     placeholder, placeholder_uid, until
         What is held, and how long; empty and None otherwise.
+    told, told_at
+        The expected wait that was told first, and when; None before, and `told` when it is clear whether it came true.
     kept_node, kept_until
         Node whose free devices are kept for the ticket while it waits for several, and how long; empty and None before.
     """
@@ -56,6 +59,8 @@ class Ticket:
     until: datetime | None = None
     kept_node: str = ""
     kept_until: datetime | None = None
+    told: WaitInterval | None = None
+    told_at: datetime | None = None
 
     @property
     def order(self) -> tuple[bool, int]:

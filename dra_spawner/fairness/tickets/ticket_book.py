@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from dra_spawner.fairness.tickets.interval_widths import AS_COMPUTED, IntervalWidths
 from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.placeholders.lifecycle import TICKET, TicketEvent, TicketState, following
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
@@ -34,6 +35,8 @@ MAX_NAME: Final = 255
 _MAX_GROUPS: Final = 20
 #: Age up to which expected waits are shown.
 _WAITS_LAST: Final = timedelta(minutes=5)
+#: Time after which a service that has written nothing about its waiting tickets is away.
+_SERVED_FOR: Final = timedelta(minutes=5)
 
 
 class TicketRefusal(StrEnum):
@@ -155,11 +158,17 @@ class TicketBook:
         Of the next ticket.
     waits
         The last expected waits; None if there are none.
+    widths
+        How expected waits came true, by `Ticket.hub`.
+    served
+        When the service of a hub served its waiting tickets last, by `Ticket.hub`; the service's time.
     """
 
     tickets: Mapping[str, Ticket] = field(default_factory=dict)
     next_number: int = 1
     waits: Waits | None = None
+    widths: Mapping[str, IntervalWidths] = field(default_factory=dict)
+    served: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def open(self) -> list[Ticket]:
@@ -208,8 +217,7 @@ class TicketBook:
         passed = waits.age(ticket.id, now)
         if not timedelta(0) <= passed <= _WAITS_LAST:  # of a service that is away, or by a clock that jumped
             return None
-        seconds = int(passed.total_seconds())
-        return WaitInterval(max(found.low_seconds - seconds, 0), max(found.high_seconds - seconds, 0))
+        return _less(found, int(passed.total_seconds()))
 
     def join(self, ticket: Ticket, limits: TicketLimits = TicketLimits()) -> tuple[Ticket, TicketBook]:
         """Add a ticket at the end; the user's open one for this choice, and the same book, if there is one.
@@ -262,21 +270,51 @@ class TicketBook:
         kept = {"placeholder": "", "placeholder_uid": "", "until": None, "kept_node": "", "kept_until": None} | values
         since = now if state is not ticket.state else ticket.since
         changed = replace(ticket, state=state, since=since, **kept)  # type: ignore[arg-type]  # names of fields
-        return self._with({**self.tickets, ticket_id: changed})
+        book = self._with({**self.tickets, ticket_id: changed})
+        return book._judged(changed, now, has_ended=True) if event is TicketEvent.HOLD else book
 
-    def with_waits(self, waits: Waits) -> TicketBook:
-        """The book with expected waits, of which those of other hubs stay while they are new; the same without any."""
-        before = self.waits or Waits(waits.at)
-        if not waits.of and not before.of:
+    def _judged(self, ticket: Ticket, now: datetime, *, has_ended: bool) -> TicketBook:
+        """The book after a ticket's first expected wait has come true or not; the same book while that is open."""
+        told, at = ticket.told, ticket.told_at
+        if told is None or at is None:
             return self
-        waiting = {each.id for each in self.tickets.values() if each.state is TicketState.WAITING}
+        seconds = (now - at).total_seconds()
+        is_late = seconds > told.high_seconds
+        if not (has_ended or is_late):
+            return self
+        judged = {**self.tickets, ticket.id: replace(ticket, told=None)}
+        if seconds < 0:  # the clock was set back
+            return replace(self, tickets=judged)
+        before = self.widths.get(ticket.hub, AS_COMPUTED)
+        widths = before.after(is_early=seconds < told.low_seconds, is_late=is_late)
+        return replace(self, tickets=judged, widths={**self.widths, ticket.hub: widths})
+
+    def is_served(self, hub: str, now: datetime) -> bool:
+        """Whether the service of a hub is at work, as far as is known, so that its waiting tickets count elsewhere."""
+        at = self.served.get(hub)
+        return at is None or abs(now - at) <= _SERVED_FOR
+
+    def with_waits(self, waits: Waits, hub: str) -> TicketBook:
+        """The book with the expected waits of a hub that is served; those of other hubs stay while they are new."""
+        before = self.waits or Waits(waits.at)
+        waiting = {key: each for key, each in self.tickets.items() if each.state is TicketState.WAITING}
         kept, older = dict[str, WaitInterval](), dict[str, int]()
-        for key in waiting.intersection(before.of) - waits.of.keys():
+        for key in (waiting.keys() & before.of.keys()) - waits.of.keys():
             age = before.age(key, waits.at)
             if timedelta(0) <= age <= _WAITS_LAST:
                 kept[key], older[key] = before.of[key], int(age.total_seconds())
         of = kept | {key: each for key, each in waits.of.items() if key in waiting}
-        return replace(self, waits=Waits(waits.at, of, {key: each for key, each in older.items() if each}))
+        shown = Waits(waits.at, of, {key: each for key, each in older.items() if each})
+        told = {
+            key: replace(each, told=waits.of[key], told_at=waits.at)
+            for key, each in waiting.items()
+            if key in waits.of and each.told_at is None
+        }
+        served = {key: at for key, at in self.served.items() if any(each.hub == key for each in waiting.values())}
+        book = replace(self, tickets={**self.tickets, **told}, waits=shown, served={**served, hub: waits.at})
+        for each in waiting.values():
+            book = book._judged(each, waits.at, has_ended=False)
+        return book
 
     def with_notes(self, notes: Mapping[str, tuple[tuple[str, ...], bool]], waits: Waits | None) -> TicketBook:
         """The book with what the service found out.
@@ -292,9 +330,10 @@ class TicketBook:
                 tickets[key] = replace(tickets[key], devices=devices, is_behind=is_behind)
         return replace(self, tickets=tickets, waits=waits)
 
-    def without_user(self, user: str) -> TicketBook:
-        """The book without the tickets of a user who was deleted."""
-        return replace(self, tickets={key: each for key, each in self.tickets.items() if each.user != user})
+    def without_user(self, user: str, hub: str) -> TicketBook:
+        """The book without the tickets of a user who was deleted at a hub."""
+        mine = (user, hub)
+        return replace(self, tickets={key: each for key, each in self.tickets.items() if (each.user, each.hub) != mine})
 
     def _with(self, tickets: Mapping[str, Ticket]) -> TicketBook:
         """The book with tickets, of ended ones the newest."""
@@ -303,3 +342,8 @@ class TicketBook:
         return replace(
             self, tickets={key: each for key, each in tickets.items() if each.state.is_open or each.number in kept}
         )
+
+
+def _less(wait: WaitInterval, seconds: int) -> WaitInterval:
+    """An expected wait some seconds later."""
+    return WaitInterval(max(wait.low_seconds - seconds, 0), max(wait.high_seconds - seconds, 0))

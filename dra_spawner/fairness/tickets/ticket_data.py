@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from dra_spawner.fairness.tickets.interval_widths import MOST_STRETCH, IntervalWidths
 from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
 from dra_spawner.placeholders.lifecycle import TicketState
@@ -19,6 +20,8 @@ MAX_BYTES: Final = 900_000
 _TICKETS_KEY: Final = "tickets"
 _NUMBER_KEY: Final = "next-number"
 _WAITS_KEY: Final = "waits"
+_WIDTHS_KEY: Final = "widths"
+_SERVED_KEY: Final = "served"
 _MAX_NUMBER: Final = 2**53
 _OLDEST_SECONDS: Final = 86_400
 
@@ -34,6 +37,8 @@ def book_data(book: TicketBook) -> dict[str, str]:
         _TICKETS_KEY: f"[{lines}]",
         _NUMBER_KEY: str(book.next_number),
         _WAITS_KEY: json.dumps(_waits_json(book.waits), separators=(",", ":")) if book.waits is not None else "",
+        _WIDTHS_KEY: json.dumps({hub: [each.below, each.above] for hub, each in sorted(book.widths.items())}),
+        _SERVED_KEY: json.dumps({hub: at.isoformat() for hub, at in sorted(book.served.items())}),
     }
 
 
@@ -51,6 +56,10 @@ def read_book(data: object) -> TicketBook:
         tickets = [_read_ticket(_mapping(each)) for each in json.loads(found.get(_TICKETS_KEY) or "[]")]
         number = int(found.get(_NUMBER_KEY) or 1)
         waits = _read_waits(_mapping(json.loads(found[_WAITS_KEY]))) if found.get(_WAITS_KEY) else None
+        widths = _mapping(json.loads(found.get(_WIDTHS_KEY) or "{}"))
+        by_hub = {_text(hub): _read_widths(each) for hub, each in widths.items()}
+        served = _mapping(json.loads(found.get(_SERVED_KEY) or "{}"))
+        at = {_text(hub): _moment(each) for hub, each in served.items()}
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise TicketsCorrupt(f"{type(error).__name__}: {error!s:.200}") from None
     by_id = {each.id: each for each in tickets}
@@ -58,7 +67,7 @@ def read_book(data: object) -> TicketBook:
         raise TicketsCorrupt("two tickets have one number or one id")
     if not 0 < number < _MAX_NUMBER or any(each.number >= number for each in tickets):
         raise TicketsCorrupt(f"the next number, {number}, is not above all numbers")
-    return TicketBook(by_id, number, waits)
+    return TicketBook(by_id, number, waits, by_hub, at)
 
 
 def _by_number(book: TicketBook) -> list[Ticket]:
@@ -83,6 +92,8 @@ def _ticket_json(ticket: Ticket) -> dict[str, Any]:
         "placeholder": ticket.placeholder,
         "uid": ticket.placeholder_uid,
         "until": ticket.until.isoformat() if ticket.until is not None else "",
+        "told": [ticket.told.low_seconds, ticket.told.high_seconds] if ticket.told is not None else [],
+        "told_at": ticket.told_at.isoformat() if ticket.told_at is not None else "",
         "kept_node": ticket.kept_node,
         "kept_until": ticket.kept_until.isoformat() if ticket.kept_until is not None else "",
     }
@@ -110,6 +121,8 @@ def _read_ticket(found: Mapping[str, Any]) -> Ticket:
         _moment(found["until"]) if found.get("until") else None,
         _text(found.get("kept_node", "")),
         _moment(found["kept_until"]) if found.get("kept_until") else None,
+        _read_interval(found["told"]) if found.get("told") else None,
+        _moment(found["told_at"]) if found.get("told_at") else None,
     )
 
 
@@ -122,10 +135,22 @@ def _waits_json(waits: Waits) -> dict[str, Any]:
 
 
 def _read_waits(found: Mapping[str, Any]) -> Waits:
-    of = {_text(key): WaitInterval(int(low), int(high)) for key, (low, high) in _mapping(found["of"]).items()}
+    of = {_text(key): _read_interval(each) for key, each in _mapping(found["of"]).items()}
     older = {_text(key): int(seconds) for key, seconds in _mapping(found.get("older") or {}).items()}
     ages = {key: min(each, _OLDEST_SECONDS) for key, each in older.items() if key in of and each > 0}
     return Waits(_moment(found["at"]), of, ages)
+
+
+def _read_interval(found: Any) -> WaitInterval:
+    low, high = found
+    return WaitInterval(int(low), int(high))
+
+
+def _read_widths(found: Any) -> IntervalWidths:
+    below, above = (float(each) for each in found)
+    if not (abs(below) <= MOST_STRETCH and abs(above) <= MOST_STRETCH):  # nor NaN
+        raise ValueError(f"widths {found!r:.40}")
+    return IntervalWidths(below, above)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

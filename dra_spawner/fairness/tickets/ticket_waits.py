@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
 from dra_spawner import names
-from dra_spawner.fairness.tickets.queue_waits import QueueHabits, QueueOutlook, expected_waits
+from dra_spawner.fairness.tickets.interval_widths import IntervalWidths
+from dra_spawner.fairness.tickets.queue_waits import FEWEST_SESSIONS, QueueHabits, QueueOutlook, expected_waits
 from dra_spawner.fairness.tickets.ticket_book import Waits
 from dra_spawner.placeholders.planner.answers.waits import RunningServer, SessionLengths, WaitInterval
 from dra_spawner.placeholders.planner.cluster.view import View
@@ -39,15 +40,23 @@ class KnownSessions:
     age_of: Callable[[Pod], float]
 
 
-def outlooks_of(view: View, policy: Policy, sessions: KnownSessions, habits: QueueHabits) -> Outlooks:
-    """What is known of the devices for which own tickets wait, where enough sessions were seen."""
+def outlooks_of(
+    view: View, policy: Policy, sessions: KnownSessions, habits: QueueHabits, widths: IntervalWidths
+) -> Outlooks:
+    """What is known of the devices for which own tickets wait, where enough sessions were seen.
+
+    Parameters
+    ----------
+    widths
+        How earlier expected waits came true.
+    """
     found = {}
     waiting = [each for each in view.tickets.tickets if each.waits and each.devices]
     for devices in {each.devices for each in waiting if each.shape}:
         queue = [each for each in waiting if not devices.isdisjoint(each.devices)]
         outlook = _outlook(view, policy, sessions, devices, queue, habits)
         if outlook is not None:
-            found[devices] = queue, outlook
+            found[devices] = queue, replace(outlook, widths=widths)
     return found
 
 
@@ -82,7 +91,7 @@ def _outlook(
     shapes = {name for name, shape in policy.shapes.items() if not devices.isdisjoint(competing_devices(shape))}
     lengths = {name: sessions.lengths_of(name) for name in shapes}
     own = next((found for each in queue if (found := lengths.get(each.shape)) is not None), None)
-    if own is None:
+    if own is None or own.examples_after(0.0) < FEWEST_SESSIONS:
         return None
 
     def of(shape: str) -> SessionLengths:

@@ -72,16 +72,17 @@ class FollowedTickets(InformerTask):
         self.counts: Counter[TicketEvent] = Counter()
         """Events that this process has written."""
         self._taken: tuple[int, float] = 0, 0.0
-        self._estimated: tuple[datetime, frozenset[str]] | None = None
         """When waits were written last, and for which tickets."""
         self.on_hold: Callable[[float], None] = lambda seconds: None
         """Called with the wait of each ticket that gets a device."""
         self._callbacks: list[Callable[[], None]] = []
         self._present = TicketBook()
+        self._expected: set[str] = set()
+        """Tickets for which waits were computed last; they may be unknown."""
         self._version = ""
         self._corrupt = ""
         self._was_read = False
-        self._queue: tuple[TicketBook, PublishedShapes, bool, TicketQueue] | None = None
+        self._queue: tuple[TicketBook, PublishedShapes, tuple[bool, frozenset[str]], TicketQueue] | None = None
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, names.TICKETS_CONFIG_MAP)
         super().__init__(Informer(api, resource, self, settings=settings), names.TICKETS_CONFIG_MAP)
 
@@ -113,11 +114,17 @@ class FollowedTickets(InformerTask):
 
     def queue(self, published: PublishedShapes) -> TicketQueue:
         """The open tickets, with the shapes of the hub's published choices."""
-        known, is_known = self._queue, self.is_known
-        if known is None or known[0] is not self._present or known[1] is not published or known[2] is not is_known:
-            found = served_queue(self._present, self.hub, published.shapes, is_known=is_known)
-            known = self._queue = self._present, published, is_known, found
+        known, beside = self._queue, (self.is_known, self._away())
+        if known is None or known[0] is not self._present or known[1] is not published or known[2] != beside:
+            is_known, away = beside
+            found = served_queue(self._present, self.hub, published.shapes, away, is_known=is_known)
+            known = self._queue = self._present, published, beside, found
         return known[3]
+
+    def _away(self) -> frozenset[str]:
+        """Other hubs whose services are away."""
+        book, now = self._present, self.now()
+        return frozenset(hub for hub in book.served if hub != self.hub and not book.is_served(hub, now))
 
     async def carry_out(self, action: ChangeTicket) -> None:
         """Write one event; an event that the ticket's state does not have any more changes nothing.
@@ -193,22 +200,21 @@ class FollowedTickets(InformerTask):
                     if found != (each.devices, each.is_behind):
                         notes[each.id] = found
             changed = book.with_notes(notes, book.waits) if notes else book
-            return None, changed.with_waits(told) if told is not None else changed
+            return None, changed.with_waits(told, self.hub) if told is not None else changed
 
         if not self._present.open:
             return
-        own = frozenset(
-            each.id for each in self._present.open if each.hub == self.hub and each.state is TicketState.WAITING
-        )
-        now, last = self.now(), self._estimated
+        own = {each.id for each in self._present.open if each.hub == self.hub and each.state is TicketState.WAITING}
+        at = self._present.served.get(self.hub)
+        is_old = at is None or not timedelta(0) <= self.now() - at < _WAITS_STAY
         told: Waits | None = None
-        if own and (last is None or not own <= last[1] or not timedelta(0) <= now - last[0] < _WAITS_STAY):
+        if own and (is_old or not own <= self._expected):
             told = await waits()
         # Looked at again in the newest version, but only if there is something to write.
         if change(self._present)[1] is not self._present:
             await self.store.change(change)
         if told is not None:
-            self._estimated = now, own
+            self._expected = own
 
     def put(self, obj: JsonObject) -> None:
         """Take a version of the ConfigMap, unless it is older than the present one, as a watch's after an own write."""

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.common.thread_turns import ThreadTurns
+from dra_spawner.fairness.tickets.interval_widths import AS_COMPUTED
 from dra_spawner.fairness.tickets.queue_waits import habits_in
 from dra_spawner.fairness.tickets.ticket_book import TicketRefused, Waits
 from dra_spawner.fairness.tickets.ticket_waits import KnownSessions, outlooks_of, waits_of
@@ -138,6 +139,7 @@ class TicketService:
 
         known = KnownSessions(lambda shape: sessions.lengths_of(controller.name_of(shape)), age_of)
         habits = habits_in(followed.present, followed.take_seconds)
-        outlooks = outlooks_of(controller.view(), controller.policy, known, habits)
+        widths = followed.present.widths.get(followed.hub, AS_COMPUTED)
+        outlooks = outlooks_of(controller.view(), controller.policy, known, habits, widths)
         # Up to some tenths of a second of arithmetic for long queues: placements do not wait for it.
         return await self._turns.run(waits_of, outlooks, now, random.random)

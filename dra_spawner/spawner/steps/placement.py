@@ -30,6 +30,7 @@ from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Optional
 __all__ = ["ServicePlacement"]
 
 _RESERVED: Final = {True: "A device was reserved for you", False: "CPU and memory were reserved for you"}
+_PLACE_UNKNOWN: Final = "Your place in the queue is not known now. Please try again in a minute."
 
 
 class ServicePlacement(Step):
@@ -88,7 +89,8 @@ class ServicePlacement(Step):
             "namespace": objects.namespace,
             **told_of_user(self.spawner.user.name, self.server.user_groups),
         }
-        if tickets := await self._tickets():
+        tickets = await self._tickets()
+        if tickets:
             question["tickets"] = tickets
         # Placeholders and their warm claims are in one namespace.
         supports_handover = not self.spawner.enable_user_namespaces
@@ -113,7 +115,9 @@ class ServicePlacement(Step):
         if answer.state is AvailabilityState.NEVER:
             raise self._never(answer)
         if answer.before and self.spawner.tickets and self.attempt.plan.fallback is None:
-            sentence = answer.sentence or "Others wait for such a device, and come first."
+            # A device may be held for the user.
+            sentence = answer.sentence if tickets is not None else _PLACE_UNKNOWN
+            sentence = sentence or "Others wait for such a device, and come first."
             raise SpawnRefused(sentence, RefusalReason.QUEUE, status_code=503)
         if answer.claims and not (supports_handover and await self._take(answer, shape, objects)):
             answer = _without_claims(answer)
@@ -132,8 +136,8 @@ class ServicePlacement(Step):
         if sentence := _sentence(answer):
             self.attempt.messages.notify(sentence)
 
-    async def _tickets(self) -> list[str]:
-        """Ids of the user's open tickets; none where they are not known, so that the start goes on without them."""
+    async def _tickets(self) -> list[str] | None:
+        """Ids of the user's open tickets; None where they are not known, so that the start goes on without them."""
         if not self.spawner.tickets:
             return []
         # Most hubs have no queue.
@@ -148,7 +152,7 @@ class ServicePlacement(Step):
                 return list(await tickets.take(str(self.spawner.user.name)))
         except (TicketsUnavailable, TimeoutError):
             self.log.warning("The tickets of a user are not known: pod=%s", self.spawner.pod_name)
-            return []
+            return None
 
     def _never(self, answer: PlacementAnswer) -> Exception:
         self.log.error("A server can never start: pod=%s because=%s", self.spawner.pod_name, answer.reason or "-")

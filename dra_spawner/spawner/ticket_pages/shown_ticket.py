@@ -15,6 +15,8 @@ __all__ = ["ShownState", "ShownTicket", "kept_ticket", "ordinal", "shown_ticket"
 
 #: How long a page says that a user did not start in time.
 _MISSED_FOR: Final = timedelta(hours=12)
+#: A browser notifies for open pages alone.
+_KEEP_OPEN: Final = "Keep a page of the hub open, such as Home: nothing tells you when all are closed."
 
 
 class ShownState(StrEnum):
@@ -96,7 +98,8 @@ def shown_ticket(standing: TicketStanding, text: str | None, now: datetime) -> S
     if standing.is_held:
         sentence = "It is held for you alone."
         return ShownTicket(ticket.choice, shown, ShownState.READY, sentence, ticket.since, ticket.until)
-    sentence = " ".join(each for each in (_place(standing), standing.sentence, _wait(standing)) if each)
+    said = (_place(standing), standing.sentence, _wait(standing), _KEEP_OPEN)
+    sentence = " ".join(each for each in said if each)
     return ShownTicket(ticket.choice, shown, ShownState.WAITS, sentence, ticket.since)
 
 
@@ -119,7 +122,9 @@ def _place(standing: TicketStanding) -> str:
 
 def _wait(standing: TicketStanding) -> str:
     wait = standing.wait
-    return f"Your turn usually comes in {wait_text(wait.low_seconds, wait.high_seconds)}." if wait is not None else ""
+    if wait is None:
+        return "How long it takes is not known yet."
+    return f"Your turn usually comes in {wait_text(wait.low_seconds, wait.high_seconds)}."
 
 
 def ordinal(number: int) -> str:

@@ -25,7 +25,7 @@ from dra_spawner.placeholders.lifecycle import IllegalEvent, TicketEvent, Ticket
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
-from tests.fairness.tickets.books import NOW, ticket
+from tests.fairness.tickets.books import HUB, NOW, ticket
 from tests.presence import present
 
 USERS = ("ada", "bob", "eve", "dan")
@@ -83,12 +83,11 @@ def test_waits_of_a_service_that_is_away_are_not_made_new_by_another() -> None:
     book = book_of("ada", "bob")
     first, second = book.open
     waits = {first.id: WaitInterval(600, 900)}
-    assert book.with_waits(Waits(NOW)) is book, "nothing is written where nothing is known"
-    book = book.with_waits(Waits(NOW, waits))
+    book = book.with_waits(Waits(NOW, waits), HUB)
     seen = []
     for minute in range(1, 8):
         now = NOW + timedelta(minutes=minute)
-        book = book.with_waits(Waits(now, {second.id: WaitInterval(60, 120)}))
+        book = book.with_waits(Waits(now, {second.id: WaitInterval(60, 120)}), "another")
         assert read_book(book_data(book)) == book
         found = book.standing(first, now).wait
         seen.append(found.low_seconds if found is not None else None)
@@ -221,3 +220,16 @@ def test_random_books_keep_order_limits_and_text(data: st.DataObject) -> None:
         assert [each.number for each in book.open] == sorted(each.number for each in book.open)
         kept = {each.id for each in book.open} & {each.id for each in before.open}
         assert all(book.tickets[key].number == before.tickets[key].number for key in kept)
+
+
+def test_waits_of_other_hubs_go_on_when_a_hub_writes_its_own() -> None:
+    """Each service writes once a minute, at another moment."""
+    first, book = TicketBook().join(ticket("ada"))
+    other, book = book.join(ticket("bob", hub="other/shapes"))
+    book = book.with_waits(Waits(NOW, {other.id: WaitInterval(60, 600)}), "other/shapes")
+    for minutes in (1, 2):
+        at = NOW + timedelta(minutes=minutes)
+        book = book.with_waits(Waits(at, {first.id: WaitInterval(30, 90)}), HUB)
+        assert book.standing(first, at).wait == WaitInterval(30, 90)
+        assert book.standing(other, at).wait == WaitInterval(0, 600 - 60 * minutes)
+    assert book.served == {"other/shapes": NOW, HUB: NOW + timedelta(minutes=2)}

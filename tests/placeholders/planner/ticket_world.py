@@ -65,7 +65,8 @@ class TicketWorld(World):
         self.policy = replace(self.policy, shapes={each.id: each for each in choices.values()})
 
     def _queue(self) -> TicketQueue:
-        return served_queue(self.book, OWN_HUB, self.choices)
+        away = [hub for hub in self.book.served if not self.book.is_served(hub, self.now)]
+        return served_queue(self.book, OWN_HUB, self.choices, away)
 
     def _change(self, action: ChangeTicket) -> None:
         before = self.book

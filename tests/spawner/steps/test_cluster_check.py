@@ -22,6 +22,9 @@ async def test_an_old_kubernetes_is_named_though_it_has_no_devices(
     """As 1.33, which does not serve ``resource.k8s.io/v1``."""
 
     async def answer(request: web.Request) -> web.Response:
+        if request.path == "/apis":
+            apps = {"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]}
+            return web.json_response({"kind": "APIGroupList", "groups": [apps]})
         if request.path != "/version":
             return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
         return web.json_response({"major": "1", "minor": "33", "gitVersion": "v1.33.4"})

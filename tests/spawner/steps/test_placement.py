@@ -376,6 +376,11 @@ async def test_changes_of_a_hook_count(nowhere, service):
         "nobody is first": ((), 0, ""),
         "with a ticket": (("gpu",), 0, ""),
         "tickets cannot be read": (TicketsUnavailable("away"), 0, ""),
+        "tickets cannot be read, and a device may be held": (
+            TicketsUnavailable("away"),
+            2,
+            "Your place in the queue is not known now. Please try again in a minute.",
+        ),
     },
 )
 async def test_a_start_sends_tickets_and_lets_others_go_first(nowhere, service, monkeypatch, joins, before, sentence):

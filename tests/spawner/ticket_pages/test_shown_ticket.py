@@ -13,6 +13,8 @@ from tests.all_of_them import all_of_them
 
 NOW = datetime(2030, 1, 1, 14, tzinfo=UTC)
 FIRST = "The next device that is free is for you."
+OPEN = "Keep a page of the hub open, such as Home: nothing tells you when all are closed."
+UNKNOWN = f"How long it takes is not known yet. {OPEN}"
 OTHERS = "2 persons are before you. You move up when one of them gets a device or leaves."
 
 
@@ -29,14 +31,18 @@ def standing(
         "third": (
             standing(place=3, waiting=7, wait=WaitInterval(600, 2400)),
             ShownState.WAITS,
-            f"You are 3rd of 7 in the queue. {OTHERS} Your turn usually comes in 10 to 40 min.",
+            f"You are 3rd of 7 in the queue. {OTHERS} Your turn usually comes in 10 to 40 min. {OPEN}",
         ),
         "no wait is known": (
             standing(place=3, waiting=7),
             ShownState.WAITS,
-            f"You are 3rd of 7 in the queue. {OTHERS}",
+            f"You are 3rd of 7 in the queue. {OTHERS} {UNKNOWN}",
         ),
-        "alone": (standing(place=1, waiting=1), ShownState.WAITS, f"You are the only one in the queue. {FIRST}"),
+        "alone": (
+            standing(place=1, waiting=1),
+            ShownState.WAITS,
+            f"You are the only one in the queue. {FIRST} {UNKNOWN}",
+        ),
         "held": (
             standing(TicketState.HELD, is_held=True, until=NOW + timedelta(minutes=5)),
             ShownState.READY,

@@ -39,6 +39,8 @@ _MAX_SERVERS: Final = 200
 #: For a later stop than this, a normal distribution stands for the exact one.
 _MAX_EXACT: Final = 20
 _HALVINGS: Final = 18
+#: No session is as long as the longest of more than this.
+_LEAST_SHARE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class SessionLengths:
             at_risk = bisect_left(begins, end) - bisect_left(lengths, end)
             self._times.append(end)
             self._left.append(self._left[-1] * (1.0 - count / at_risk))
+        self._seconds_for_end = sum(each.seconds - each.seen_from for each in known) / max(len(self._ends), 1)
 
     def examples_after(self, age: float) -> int:
         """Number of sessions that ended at a higher age."""
@@ -130,6 +133,15 @@ class SessionLengths:
         more, less = self._left[after - 1] if after else 1.0, self._left[after]
         moment = end if more == less else begin + (end - begin) * (more - wanted) / (more - less)
         return max(moment - age, 0.0)
+
+    def rest_or_more(self, age: float, share: float) -> float:
+        """The same; beyond the longest that was seen, sessions end as often as all that were seen did on average."""
+        found = self.rest(age, share)
+        if found < inf:
+            return found
+        begin = max(age, self._times[-1])
+        at_begin = self._left[-1] / self._share_left(age) if age < self._times[-1] else 1.0
+        return begin - age - log(max((1.0 - share) / at_begin, _LEAST_SHARE)) * self._seconds_for_end
 
     @property
     def longest(self) -> float:

@@ -47,6 +47,7 @@ def nodes_kept_from(view: View, policy: Policy, shape: Shape) -> frozenset[str]:
         and not (ticket.is_own and ticket.shape == shape.id)
         and not devices.isdisjoint(ticket.devices)
         and _is_kept(view, ticket)
+        and ticket.kept_node in view.snapshot.nodes
     )
 
 

@@ -107,7 +107,10 @@ class OwnTicketsHandler(_TicketsBase):
         book, now = followed.present, followed.now()
         # A service may have the name of a user.
         own = book.of_user(str(caller.get("name", ""))) if caller.get("kind", "user") == "user" else []
-        self.write_page([_shown(each) for each in book.standings(own, now)])
+        # Another person may have this name at another hub.
+        self.write_page(
+            [_shown(each) for each in book.standings([each for each in own if each.hub == followed.hub], now)]
+        )
 
 
 def _shown(standing: TicketStanding) -> dict[str, Any]:

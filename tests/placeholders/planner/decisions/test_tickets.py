@@ -14,7 +14,7 @@ from dra_spawner.placeholders.planner.ticket_queue import TicketQueue, competing
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, gpu_claim, user_shape
-from tests.placeholders.planner.ticket_world import TicketWorld
+from tests.placeholders.planner.ticket_world import OWN_HUB, TicketWorld
 
 TWO = user_shape({"gpu": gpu_claim(count=2)})
 BIG = user_shape({"gpu": gpu_claim()}, cpu="2")
@@ -104,7 +104,11 @@ def lose_node(world: TicketWorld) -> None:
         "its node is cordoned": (cordon, "waiting, waiting", []),
         "its node goes": (lose_node, "held, waiting", ["ada"]),
         "the choice goes": (lambda world: world.publish({"big": BIG}), "unknown-choice, unknown-choice", []),
-        "the user goes": (lambda world: setattr(world, "book", world.book.without_user("ada")), "-, held", ["bob"]),
+        "the user goes": (
+            lambda world: setattr(world, "book", world.book.without_user("ada", OWN_HUB)),
+            "-, held",
+            ["bob"],
+        ),
     },
 )
 def test_what_happens_to_a_held_device(event: Callable[[TicketWorld], None], states: str, held: list[str]) -> None:
