@@ -46,9 +46,9 @@ class HistoryRecording:
         self._has_warned = False
         self._tasks = OwnedTasks()
         self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, now=controller.now)
-        # Scale-ahead learns from the same records, also where no history is recorded.
+        # Scale-ahead and expected waits learn from the same records, also where no history is recorded.
         recorders = (self.recorder,) if self.is_on else ()
-        sinks = RecordSinks((*recorders, controller.scale_ahead, controller.node_ceilings))
+        sinks = RecordSinks((*recorders, controller.scale_ahead, controller.node_ceilings, controller.sessions))
         self.feed = HistoryFeed(controller, decisions, sinks)
 
     @property

@@ -94,6 +94,14 @@ async def test_from_joining_to_a_server(embedded_cluster: ClusterUnderTest) -> N
         assert service.context.problems() == ()
 
 
+async def test_lengths_of_sessions_are_learned_while_the_service_leads(embedded_cluster: ClusterUnderTest) -> None:
+    """Not from the history alone, which it reads when it begins to lead."""
+    cluster = embedded_cluster
+    async with full_cluster(cluster) as service:
+        uid = (await cluster.wait_running("busy"))["metadata"]["uid"]
+        await service.until(lambda: service.controller.sessions.began(uid) is not None, "its begin is known")
+
+
 async def test_users_over_a_budget_come_behind(embedded_cluster: ClusterUnderTest) -> None:
     """They keep their ticket, and the place is theirs again when they are within it."""
     cluster = embedded_cluster

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import TICKET, PlaceholderState, TicketEvent, after
-from dra_spawner.placeholders.planner.actions import ChangeTicket, DeletePlaceholder
+from dra_spawner.placeholders.planner.actions import ChangeTicket, DeletePlaceholder, LabelNode
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.placeholders.planner.decisions.kept_nodes import misplaced_placeholders, new_keeps, nodes_kept_from
@@ -189,13 +190,14 @@ def _new_holds(round_: Round) -> Iterator[ChangeTicket]:
     if view.unknown_kinds:
         return
     until = view.now + rules.hold
+    emptied = {each.node for each in round_.actions if isinstance(each, LabelNode) and each.label == names.DRAINING}
     usable: dict[str, list[Placeholder]] = {}
     for ticket in view.tickets.tickets:
         if not (ticket.is_own and ticket.waits and ticket.shape in round_.policy.shapes):
             continue
         if ticket.shape not in usable:
             warm = (each for each in view.warm(ticket.shape) if each.key not in round_.ending)
-            found = (each for each in warm if _is_usable(round_, each))
+            found = (each for each in warm if each.node not in emptied and _is_usable(round_, each))
             usable[ticket.shape] = sorted(found, key=lambda each: each.key, reverse=True)
         if usable[ticket.shape]:
             chosen = usable[ticket.shape].pop()

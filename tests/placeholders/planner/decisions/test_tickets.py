@@ -153,6 +153,22 @@ def test_a_choice_that_an_administrator_changes_is_held_anew() -> None:
     assert world.start("ada", server="ada-second") == "taken"
 
 
+def test_a_device_of_a_node_that_is_just_being_emptied_is_not_held() -> None:
+    """It could not be used a moment later, although the user was told that it is held."""
+    world = full(2)
+    world.node("b", cpu="100", gpus=1)
+    world.settle()
+    world.run(60, every_seconds=300)  # nobody has used it for long
+    world.join("ada")
+    world.decide()
+    world.schedule()
+    assert world.only.node == "b"
+    world.leave("busy-0")  # so it fits on the node of others, too
+    world.run(1, every_seconds=1)
+    assert (world.held, [event.value for _, _, event in world.events]) == (["ada"], ["hold"])
+    assert world.only_held.node == "a"
+
+
 def test_a_choice_that_comes_back_has_its_queue() -> None:
     world = full()
     world.join("ada")
