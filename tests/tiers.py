@@ -37,6 +37,7 @@ LONG: Final = {
     "service/test_chaos.py": "half an hour of anything, on real schedulers",
     "placeholders/planner/test_storms.py": "storms of users over hours",
     "fairness/tickets/test_queue_waits.py::test_four_of_five_waits_end_in_the_interval": "weeks of nine hubs; a small one in short elsewhere",
+    "virtual_time/test_ticket_days.py::test_three_days_of_200_users": "600 sessions on a real scheduler",
     "placeholders/planner/answers/test_waits.py": "a calibration that needs its whole sample",
     "adversary/test_device_classes.py::test_the_service_answers_and_decides_beside_hostile_device_classes[real]": "as embedded",
     "adversary/test_sizes.py::test_no_user_gets_more_than_a_device_has[real]": "as embedded",

@@ -2,6 +2,8 @@
 
 ``python -m tests.bench.queue_day`` prints the figures of some days: 200 users, 20 devices, sessions of about an hour.
 The planner decides, the simulator schedules; an API server and its delays are missing.
+``python -m tests.bench.queue_day pairs`` prints days on which a tenth of the users wants two devices of a node, with and
+without a node that is kept for them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
 from dra_spawner.placeholders.planner.answers.waits import SeenSession, SessionLengths
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.simulator.model.pods import Pod
-from tests.placeholders.planner.objects import GPU
+from tests.placeholders.planner.objects import GPU, gpu_claim, user_shape
 from tests.placeholders.planner.ticket_world import OWN_HUB, TicketWorld
 
 __all__ = ["QueueDay", "QueueFigures"]
@@ -31,6 +33,7 @@ _ROUND_SECONDS: Final = 10
 #: Rounds between two estimates.
 _ESTIMATE_AFTER: Final = 6
 _HOLD: Final = timedelta(minutes=5)
+_TWO: Final = user_shape({"gpu": gpu_claim(count=2)})
 _DEVICES_OF_NODE: Final = 4
 _SPREAD: Final = 0.6
 _MOST_HOURS: Final = 48
@@ -46,6 +49,10 @@ class QueueFigures:
     """Devices that were held for a user although one before still waited, or that started without a ticket."""
     longest_idle: float = 0.0
     """Seconds for which a device was idle while somebody waited."""
+    idle_hours: float = 0.0
+    """Device-hours that were idle while somebody waited."""
+    waits_of_pairs: list[float] = field(default_factory=list)
+    """Hours until users of two devices had them held."""
     longest_hold: float = 0.0
     taken: int = 0
     expired: int = 0
@@ -68,6 +75,7 @@ class _User:
     """A user: when to join, how long to work, and whether to come."""
 
     name: str
+    choice: str
     joins: datetime
     session: timedelta
     takes_after: timedelta | None
@@ -80,9 +88,19 @@ class _User:
 class QueueDay:
     """See the module."""
 
-    def __init__(self, seed: int, users: int = 200, devices: int = 20, hours: float = 2.0) -> None:
+    def __init__(
+        self,
+        seed: int,
+        users: int = 200,
+        devices: int = 20,
+        hours: float = 2.0,
+        *,
+        pairs: float = 0.0,
+        keep: timedelta = timedelta(0),
+    ) -> None:
         self._random = Random(seed)
-        self.world = TicketWorld({"gpu": GPU}, _HOLD)
+        self._pairs = pairs
+        self.world = TicketWorld({"gpu": GPU, "two": _TWO} if pairs else {"gpu": GPU}, _HOLD, keep=keep)
         for number in range(0, devices, _DEVICES_OF_NODE):
             self.world.node(f"n{number}", cpu="100", gpus=min(_DEVICES_OF_NODE, devices - number))
         self.world.settle()
@@ -119,7 +137,8 @@ class QueueDay:
         takes = None if draw < _MISS else timedelta(seconds=min(-log(1.0 - self._random.random()) * 60.0, 280.0))
         leaves = timedelta(hours=self._random.uniform(0.1, 4.0)) if self._random.random() < _LEAVE else None
         joins = begin + timedelta(hours=self._random.uniform(0.0, hours))
-        return _User(name, joins, self._session(), takes, leaves)
+        choice = "two" if self._pairs and self._random.random() < self._pairs else "gpu"
+        return _User(name, choice, joins, self._session(), takes, leaves)
 
     def run(self) -> QueueFigures:
         """A whole day, until all users are served."""
@@ -150,9 +169,9 @@ class QueueDay:
         world, now = self.world, self.world.now
         for user in self._users:
             if user.joins <= now < user.joins + timedelta(seconds=_ROUND_SECONDS):
-                world.join(user.name)
+                world.join(user.name, user.choice)
                 if self._random.random() < 0.3:  # tries to be first without the queue
-                    self._figures.overtaken += world.start(user.name) == "direct"
+                    self._figures.overtaken += world.start(user.name, user.choice) == "direct"
             elif user.ends is not None and user.ends <= now:
                 world.leave(user.name)
                 user.ends = None
@@ -160,9 +179,9 @@ class QueueDay:
                 self._take(user)
             elif user.leaves_after is not None and now >= user.joins + user.leaves_after:
                 user.leaves_after = None
-                ticket = world.book.find(user.name, "gpu")
+                ticket = world.book.find(user.name, user.choice)
                 if ticket is not None and ticket.state is TicketState.WAITING:
-                    world.leave_queue(user.name)
+                    world.leave_queue(user.name, user.choice)
                     user.estimates = [(world.now, 0, 0)]
                     self._figures.left += 1
 
@@ -171,7 +190,8 @@ class QueueDay:
         assert user.held_at is not None
         if user.takes_after is None or world.now < user.held_at + user.takes_after:
             return
-        if world.state(user.name) is TicketState.HELD and world.start(user.name) == "taken":
+        is_held = world.state(user.name, user.choice) is TicketState.HELD
+        if is_held and world.start(user.name, user.choice) == "taken":
             self._take_seconds.append((world.now - user.held_at).total_seconds())
             user.ends = world.now + user.session
             self._figures.taken += 1
@@ -181,11 +201,14 @@ class QueueDay:
         for at, name, event in self.world.events[first:]:
             user = self._by_name[name]
             if event is TicketEvent.HOLD:
-                self._figures.overtaken += waiting[0] != name
+                # With pairs, a later one may get a device that the first cannot use.
+                self._figures.overtaken += waiting[0] != name and not self._pairs
                 waiting.remove(name)
                 user.held_at = at
                 self._figures.longest_wait = max(self._figures.longest_wait, (at - user.joins).total_seconds())
                 user.estimates.append((at, -1, -1))
+                if user.choice == "two":
+                    self._figures.waits_of_pairs.append((at - user.joins) / timedelta(hours=1))
             elif event is TicketEvent.TIME_OVER:
                 assert user.held_at is not None
                 self._figures.longest_hold = max(self._figures.longest_hold, (at - user.held_at).total_seconds())
@@ -194,9 +217,12 @@ class QueueDay:
 
     def _measure_idle(self) -> None:
         view = self.world.view()
-        used = sum(bool(pod.node_name) for pod in view.users.values())
-        used += sum(bool(each.node) for each in view.placeholders.values())
+        pods = (*view.users.values(), *(each.pod for each in view.placeholders.values()))
+        two = self.world.choices["two"].id if self._pairs else ""
+        used = sum(2 if pod.labels.get(names.SHAPE) == two else 1 for pod in pods if pod.node_name)
         is_waiting = any(each.state is TicketState.WAITING for each in self.world.book.open)
+        if is_waiting:
+            self._figures.idle_hours += (self._devices - used) * _ROUND_SECONDS / 3600
         self._idle = self._idle + _ROUND_SECONDS if is_waiting and used < self._devices else 0.0
         self._figures.longest_idle = max(self._figures.longest_idle, self._idle)
 
@@ -241,6 +267,24 @@ def _kind_of(pod: Pod) -> str:
     return pod.labels.get(names.SHAPE, "")
 
 
+def main_of_pairs() -> None:
+    """Print days with users of two devices, by the time for which a node is kept for them."""
+    for minutes in (0, 30, 60):
+        waits, idle, hours = list[float](), 0.0, 0.0
+        for seed in range(3):
+            found = QueueDay(seed, 60, 8, pairs=0.1, keep=timedelta(minutes=minutes)).run()
+            waits += found.waits_of_pairs
+            idle, hours = idle + found.idle_hours, hours + found.hours
+            assert found.unserved == 0
+        print(
+            f"kept {minutes} min: pairs waited {sum(waits) / len(waits):.1f} h on average, {max(waits):.1f} h at most;"
+        )
+        print(
+            f"  devices idle while users waited: {idle:.1f} of {8 * hours:.0f} device-hours; the last was served after"
+        )
+        print(f"  {hours / 3:.1f} h on average", flush=True)
+
+
 def main(days: int) -> None:
     """Print the figures of some days."""
     inside = judged = 0
@@ -253,4 +297,7 @@ def main(days: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    if sys.argv[1:] == ["pairs"]:
+        main_of_pairs()
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

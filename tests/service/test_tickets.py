@@ -171,11 +171,14 @@ async def test_what_administrators_and_users_see(
         hub = hub_of(cluster)
         for user in ("ada", "bob"):
             await hub.join(user, "gpu-whole")
-        await service.until(lambda: len(service.controller.queue().tickets) == 2, "the service sees both")
+        elsewhere = TicketStore(cluster.admin, cluster.namespace, "other/shapes")
+        await elsewhere.join("bob", "another-choice")  # by another person of this name
+        await service.until(lambda: len(service.controller.queue().tickets) == 3, "the service sees them")
         items = (await service.get_json("tickets"))["items"]
         assert [(each["user"], each["place"], each["state"]) for each in items] == [
             ("ada", 1, "waiting"),
             ("bob", 2, "waiting"),
+            ("bob", 1, "waiting"),
         ]
         monkeypatch.setattr(OwnTicketsHandler, "current_user", {"name": "bob", "kind": "user"})
         (own,) = (await service.get_json("own-tickets"))["items"]

@@ -65,7 +65,7 @@ class TicketWorld(World):
         self.policy = replace(self.policy, shapes={each.id: each for each in choices.values()})
 
     def _queue(self) -> TicketQueue:
-        away = [hub for hub in self.book.served if not self.book.is_served(hub, self.now)]
+        away = [hub for hub in self.book.served if hub != OWN_HUB and not self.book.is_served(hub, self.now)]
         return served_queue(self.book, OWN_HUB, self.choices, away)
 
     def _change(self, action: ChangeTicket) -> None:
