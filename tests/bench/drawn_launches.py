@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY
 from dra_spawner.scale_ahead.replay.equal_hit import smallest_buffer
@@ -39,9 +40,13 @@ def main() -> int:
 
 def _hubs(seed: int) -> Iterator[tuple[str, Trace, int]]:
     for a_day, slots in ((3, 1), (3, 8), (10, 8), (288, 8)):
-        yield f"{a_day} a day", launches(_WEEKS, seed, lambda minute, rate=a_day / MINUTES_A_DAY: rate), slots
+        yield f"{a_day} a day", launches(_WEEKS, seed, partial(_steady, a_day / MINUTES_A_DAY)), slots
     for slots in (1, 8):
         yield "600 a day in batches", batches(_WEEKS, seed), slots
+
+
+def _steady(rate: float, minute: int) -> float:
+    return rate
 
 
 def _largest(trace: Trace, said: Said) -> float:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import accumulate, pairwise, product
 from math import sqrt
@@ -46,6 +46,9 @@ HOLDS: Final = (0, 1)
 #: Fixed numbers beside them, as parts of the one that the forecast is compared with.
 PARTS: Final = (0.5, 0.75, 1.0, 1.3, 2.0)
 
+#: Minutes around, hold in lead times, and safety factor of one policy.
+Tried = tuple[int, int, float]
+
 
 class Minutes:
     """Launches and ends of servers by the minute, if none waits."""
@@ -66,7 +69,7 @@ class Minutes:
         first = max(minute - self.begin - around, 0)
         last = min(minute - self.begin + lead + around, len(self.launches))
         share = lead / (last - first)
-        return tuple((each[last] - each[first]) * share for each in (self._launched, self._ended))
+        return (self._launched[last] - self._launched[first]) * share, (self._ended[last] - self._ended[first]) * share
 
     def growth(self, minute: int, lead: int) -> int:
         """The most servers that will run within a lead time, less those of now."""
@@ -138,6 +141,9 @@ def main() -> int:
     parser = options_parser(__doc__, seed=1)
     parser.add_argument("--data", default=DATA, help="directory with mybinder-launches.csv.gz (%(default)s)")
     parser.add_argument("--rows", nargs="*", default=ROWS, choices=ROWS)
+    parser.add_argument("--around", type=int, nargs="*", default=WINDOWS, help="minutes whose rates are known")
+    parser.add_argument("--factors", type=float, nargs="*", default=FACTORS, help="safety factors")
+    parser.add_argument("--holds", type=int, nargs="*", default=HOLDS, help="lead times for which a number is held")
     parser.add_argument("--tuning", action="store_true", help="judge days 28 to 120 instead")
     options = parser.parse_args()
     trace = read_trace(f"{options.data}/mybinder-launches.csv.gz", {"": "all"}).traces["all"]
@@ -146,11 +152,12 @@ def main() -> int:
         trace, learned = Trace(trace.begin, trace.launches[: LEARN_DAYS * MINUTES_A_DAY]), 28
     for row in rows(trace, options.seed):
         if row.name in options.rows:
-            judge(row.name, row.trace.with_lengths(SERVERS, 1), row.lead, learned)
+            tried = tuple(product(options.around, options.holds, options.factors))
+            judge(row.name, row.trace.with_lengths(SERVERS, 1), row.lead, learned, tried)
     return 0
 
 
-def judge(name: str, trace: Trace, lead: timedelta, learned: int) -> None:
+def judge(name: str, trace: Trace, lead: timedelta, learned: int, tried: Sequence[Tried]) -> None:
     judged_from = trace.begin + learned * MINUTES_A_DAY
     late_trace = trace.since(judged_from - LEAD_IN * MINUTES_A_DAY)
     late = Scenario(late_trace, NodeKind("nodes", PER_NODE, (lead,)), judged_from=judged_from)
@@ -162,17 +169,17 @@ def judge(name: str, trace: Trace, lead: timedelta, learned: int) -> None:
     for is_fewest in (False, True):
         which = "fewest" if is_fewest else "all"
         _line(f"each launch, {which}", replay(late, Knowing(minutes, in_lead, is_fewest=is_fewest)), fixed)
-    for policy, also in _rate_policies(minutes, in_lead):
+    for policy, also in _rate_policies(minutes, in_lead, tried):
         _line(policy.name, replay(late, policy), fixed)
         _line("  the same, fewest", replay(late, also), fixed)
 
 
-def _rate_policies(minutes: Minutes, lead: int) -> Iterator[tuple[Knowing, Knowing]]:
+def _rate_policies(minutes: Minutes, lead: int, tried: Sequence[Tried]) -> Iterator[tuple[Knowing, Knowing]]:
     """All, and fewest; both need the same nodes."""
-    for around, hold, factor in product(WINDOWS, HOLDS, FACTORS):
-        yield tuple(
-            Knowing(minutes, lead, is_fewest=is_fewest, around=around, factor=factor, hold=hold)
-            for is_fewest in (False, True)
+    for around, hold, factor in tried:
+        yield (
+            Knowing(minutes, lead, is_fewest=False, around=around, factor=factor, hold=hold),
+            Knowing(minutes, lead, is_fewest=True, around=around, factor=factor, hold=hold),
         )
 
 

@@ -117,7 +117,7 @@ class DemandRecord:
         self.held_total = RunningMaximum()
         """Servers, and the placeholders for usual launches above the floor, together."""
         self.unused = 0
-        """Placeholders that were wanted last, less the launches since then."""
+        """Placeholders that were wanted last, less the launches since then, and less one a minute."""
         self.judged: JudgedForecast | None = None
         """The forecast of a lead time ago; None if there was none."""
         self._actual = DecayingMean()
@@ -169,7 +169,7 @@ class DemandRecord:
         """
         missing = minute - self.counts.end
         self.counts.record(minute, arrivals, departures)
-        self.unused = max(self.unused - arrivals, 0)
+        self.unused = max(self.unused - arrivals - 1, 0)
         rate = self.recent.mean
         decay = self._decay(rate)
         self.skip(missing)

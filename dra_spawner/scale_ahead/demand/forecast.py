@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import ceil, inf
-from typing import Final
+from statistics import NormalDist
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.calibration import placeholders_for, spread
@@ -32,9 +32,6 @@ __all__ = [
     "usual_launches",
 ]
 
-#: Standard deviations that launches of one minute do not exceed.
-_SURELY: Final = 3.0
-
 
 @dataclass(frozen=True, slots=True)
 class GroupSituation:
@@ -56,10 +53,10 @@ class GroupSituation:
     """Calendar entries of about now, and of the next hours."""
     slots_per_node: int | None = None
     """Servers that fit a new node; None if it is not known."""
-    has_own_nodes: bool = False
-    """Whether its servers share their nodes with no others."""
     node_starts_per_minute: float | None = None
     """New nodes in a minute at most; None if unlimited."""
+    has_own_nodes: bool = False
+    """Whether its servers share their nodes with no others."""
 
     @property
     def starts_per_minute(self) -> float:
@@ -198,7 +195,7 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
         else:
             found = replace(found, placeholders=assured.assured, kept=0)
     if record.windows.minutes_since_first(now) is None:
-        # What is there already is not deleted: launches will take it.
+        # What is there already is deleted slowly: launches may take it.
         least = max(assured.assured, _at_once(launches / lead, settings), record.unused)
         found = _on_whole_nodes(found, settings, situation, least)
     record.unused = found.placeholders
@@ -332,8 +329,8 @@ def _on_whole_nodes(found: Forecast, settings: DemandSettings, situation: GroupS
 
 
 def _at_once(rate: float, settings: DemandSettings) -> int:
-    """Placeholders for the launches of one minute: until it is over, what they take is replaced."""
-    return ceil(rate + _SURELY * spread(rate, settings.burstiness))
+    """Placeholders for the launches of one minute, at the wanted hit rate; meanwhile, what they take is replaced."""
+    return ceil(rate + NormalDist().inv_cdf(settings.hit_rate) * spread(rate, settings.burstiness))
 
 
 def _filled(found: Forecast, settings: DemandSettings, situation: GroupSituation) -> Forecast:

@@ -278,9 +278,9 @@ def test_free_slots_of_nodes_that_are_needed_anyway_get_no_placeholder() -> None
     found = {present: asked(present=present).placeholders for present in range(42, 52)}
     assert all(-(-(present + each) // 10) == -(-(present + full) // 10) for present, each in found.items())
     assert min(found.values()) == at_once
-    # What is there is not deleted; a launch takes it, and it is not made anew.
+    # What is there is deleted slowly; what a launch takes is not made anew.
     assert [asked(unused).placeholders for unused in (1, 3, full + 9)] == [at_once, 3, full]
-    assert host.minutes(1, 1, own).placeholders == full - 1
+    assert host.minutes(1, 1, own).placeholders == full - 2
     full = asked(has_own_nodes=False).placeholders
     assert asked(pending_spawns=1).placeholders == full, "servers wait for nodes"
     assert asked(floor=4).placeholders >= 4
