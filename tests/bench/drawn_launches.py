@@ -27,7 +27,7 @@ def main() -> int:
     for name, trace, slots in _hubs(options.seed):
         base, said = hub(trace, slots, _LEARNED), Said()
         ours = replay(base, said)
-        number, fixed = smallest_buffer(base, ours.hit_rate)
+        number, fixed = smallest_buffer(base, ours.hit_rate, guess=max(round(ours.idle_hours_a_day / 24), 1))
         print(
             f"{name}, {slots} slots a node: hits {ours.hit_rate:.2%}, idle {ours.idle_hours_a_day:,.1f} h/day; fixed:{number}"
             f" {fixed.hit_rate:.2%}, {fixed.idle_hours_a_day:,.1f}; target {_largest(trace, said):.2f} times what was seen",
