@@ -28,6 +28,8 @@ __all__ = ["service_setting_findings"]
 _RULE: Final = hub_rules.SERVICE_SETTINGS
 _HOLD: Final = 300
 _KEPT_DAYS: Final = 365
+#: Characters of a name in a message.
+_LONGEST: Final = 80
 _PORTS: Final = {"http": 80, "https": 443}
 #: What the chart lets the service reach where its values do not say it.
 _OPEN_PORTS: Final = (443, 6443)
@@ -100,9 +102,9 @@ def _refused(service: ServiceValues) -> Iterator[tuple[str, str]]:
     known = DRASpawnerService.class_traits(config=True)
     for name, value in settings.items():
         is_own = isinstance(configured, Mapping) and name in configured
-        path = f"{service.path}.{name}" if is_own else f"{service.prefix}{_OUTSIDE.get(name, name)}"
+        path = f"{service.path}.{str(name)[:_LONGEST]}" if is_own else f"{service.prefix}{_OUTSIDE.get(name, name)}"
         if name not in known:
-            meant = get_close_matches(str(name), known, 1)
+            meant = get_close_matches(str(name)[:_LONGEST], known, 1)
             yield path, f"is not a setting of the service{f'; did you mean {meant[0]}' if meant else ''}"
             continue
         for problem in trait_problems(DRASpawnerService, name, value, path):
@@ -124,11 +126,11 @@ def _names(
     if profiles:
         for name in idle.policies:
             if name != ALL_PROFILES and name not in profiles:
-                path = f"{service.path}.idle_servers.policies.{name}"
+                path = f"{service.path}.idle_servers.policies.{name[:_LONGEST]}"
                 yield path, f"names no profile of the hub{_meant(name, profiles)}"
         for name in budgets.prices:
             if name.partition("/")[0] not in profiles and not _is_driver(name, drivers):
-                path = f"{service.path}.budgets.prices.{name}"
+                path = f"{service.path}.budgets.prices.{name[:_LONGEST]}"
                 yield path, f"names no profile of the hub and no driver{_meant(name, profiles)}"
     for place, name in (
         *(("budgets", each) for each in budgets.drivers if each != ALL_DRIVERS),
@@ -140,7 +142,7 @@ def _names(
     ):
         if not _is_driver(name, drivers):
             where = "of the cluster's devices" if drivers is not None else "of devices, such as gpu.nvidia.com"
-            yield f"{service.path}.{place}", f"{name} is no driver {where}{_meant(name, drivers or ())}"
+            yield f"{service.path}.{place}", f"{name[:_LONGEST]} is no driver {where}{_meant(name, drivers or ())}"
 
 
 def _is_driver(name: str, drivers: Collection[str] | None) -> bool:
@@ -149,7 +151,7 @@ def _is_driver(name: str, drivers: Collection[str] | None) -> bool:
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, 1)
+    near = get_close_matches(name[:_LONGEST], known, 1)
     return f"; did you mean {near[0]}" if near else f"; there are: {', '.join(sorted(known)[:10])}" if known else ""
 
 
@@ -159,7 +161,7 @@ def _times(
     """Times that contradict one another."""
     choices = [each.choice for each in listed if each.choice is not None]
     for name, policy in idle.policies.items():
-        path = f"{service.path}.idle_servers.policies.{name}"
+        path = f"{service.path}.idle_servers.policies.{name[:_LONGEST]}"
         if policy.notice > policy.after:
             yield (
                 f"{path}.notice_minutes",
@@ -255,7 +257,8 @@ def _egress(service: ServiceValues, idle: IdleSettings) -> Iterator[tuple[str, s
     if port in (allowed if isinstance(allowed, list) else _OPEN_PORTS):
         return
     for rule in further if isinstance(further, list) else ():
-        ports = at(rule, "ports")
+        given = at(rule, "ports")
+        ports = given if isinstance(given, list) else ()
         if not ports or any(at(each, "port") in (port, None) for each in ports if isinstance(each, Mapping)):
             return
     yield (
@@ -325,4 +328,7 @@ def _both(service: ServiceValues, settings: Mapping[str, Any], found: ProfilesFo
     wanted = found.settings.get("placeholder_service")
     if isinstance(wanted, str) and wanted and wanted != service.name:
         where = path_of_setting(found, "placeholder_service")
-        yield where, f"names the service {wanted}, and the chart's is {service.name} ({service.prefix}hub.serviceName)"
+        yield (
+            where,
+            f"names the service {wanted[:_LONGEST]}; the chart has {service.name} ({service.prefix}hub.serviceName)",
+        )

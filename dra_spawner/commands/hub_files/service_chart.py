@@ -13,6 +13,7 @@ __all__ = ["ServiceValues", "service_of_hub", "services_in"]
 
 #: Keys of ``service`` in the chart's values, which sections of that name in other charts lack.
 _SERVICE_KEYS: Final = frozenset(("config", "extraConfig"))
+_LONGEST_NAME: Final = 255
 _PLACEHOLDER_KEYS: Final = frozenset(("enabled", "targets"))
 
 
@@ -40,7 +41,7 @@ class ServiceValues:
     def name(self) -> str:
         """Name of the service in the hub."""
         found = at(self.given, "hub", "serviceName")
-        return found if isinstance(found, str) and found else names.HUB_SERVICE
+        return found[:_LONGEST_NAME] if isinstance(found, str) and found else names.HUB_SERVICE
 
     @property
     def has_placeholders(self) -> bool:
