@@ -13,6 +13,9 @@ from dra_spawner.commands.checking.trait_values import trait_problems
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
 from dra_spawner.commands.hub_files.service_chart import ServiceValues
 from dra_spawner.commands.hub_files.values_tree import at
+from dra_spawner.dra.model.claims import ResourceClaim
+from dra_spawner.dra.model.decoding import ObjectError
+from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.fairness.budgets import BudgetPolicy, Per
 from dra_spawner.fairness.device_hours import ALL_DRIVERS
@@ -22,6 +25,7 @@ from dra_spawner.profiles.choices import ListedChoice
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import hub_rules
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.simulator.packing.packing import packing_problem
 
 __all__ = ["service_setting_findings"]
 
@@ -58,6 +62,8 @@ def service_setting_findings(
     profiles = {each.profile for each in listed if each.profile} if found.profile_list else set()
     yield from _warned(_names(service, idle, budgets, profiles, drivers))
     yield from _warned(_times(service, found, idle, listed))
+    if settings.get("pack_devices") is True:
+        yield from _not_packed(service, listed)
     if is_complete:
         needs = _needs(service, settings, idle, budgets)
         yield from _warned(
@@ -230,6 +236,27 @@ def _needs(
     if settings.get("pack_devices") is True and at(gates, "DRAPrioritizedList") is False:
         yield f"{path}.pack_devices", "has no effect with the feature gate DRAPrioritizedList off"
     yield from _egress(service, idle)
+
+
+def _not_packed(service: ServiceValues, listed: Sequence[ListedChoice]) -> Iterator[Finding]:
+    """Choices whose devices are given as without the setting, whatever the devices are."""
+    found: dict[str, str] = {}
+    for choice in (each.choice for each in listed if each.choice is not None):
+        try:
+            claims = [
+                ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec})
+                for name, spec in choice.plan.specs.items()
+            ]
+        except ObjectError:
+            continue
+        problem = packing_problem(claims, DEFAULT_RULES)
+        if not problem and any(request.first_available for claim in claims for request in claim.requests):
+            problem = "a request has a list of its own"
+        if problem:
+            found.setdefault(choice.profile, problem)
+    for profile, problem in found.items():
+        message = f"does nothing for {profile or 'these claims'}: {problem}"
+        yield _RULE.finding(f"{service.path}.pack_devices", message, Level.INFO)
 
 
 def _kept_days(settings: Mapping[str, Any]) -> int:

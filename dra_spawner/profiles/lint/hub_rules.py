@@ -40,7 +40,7 @@ HUB_SETTINGS: Final = LintRule(
 )
 SERVICE_SETTINGS: Final = LintRule(
     "service-settings",
-    (_E, _W),
+    (_E, _W, Level.INFO),
     False,
     "Settings of dra-spawner service that it refuses, that lack what they need, or that the hub's contradict",
 )

@@ -27,7 +27,7 @@ from dra_spawner.simulator.devices.caching import Cache
 from dra_spawner.simulator.devices.device_state import DeviceState
 from dra_spawner.simulator.packing.device_costs import PARTS, Cost, NodeDevices, Option
 
-__all__ = ["ClassSelectors", "DeviceChoice", "NodeCost", "PackedNode", "Packing"]
+__all__ = ["ClassSelectors", "DeviceChoice", "NodeCost", "PackedNode", "Packing", "packing_problem"]
 
 
 #: Requests of a pod: with alternatives, the scheduler's search grows with the number of combinations.
@@ -183,7 +183,7 @@ class Packing:
         """Why no devices are chosen, as a clause; empty if they are."""
 
     def _prepare(self) -> str:
-        if problem := _problem(self._claims, self._rules):
+        if problem := packing_problem(self._claims, self._rules):
             return problem
         known = self._class_selectors
         try:
@@ -239,7 +239,8 @@ class Packing:
         return PackedNode(total, tuple(choices))
 
 
-def _problem(claims: Iterable[ResourceClaim], rules: SchedulerRules) -> str:
+def packing_problem(claims: Iterable[ResourceClaim], rules: SchedulerRules) -> str:
+    """Why no devices are chosen for claims, whatever the devices are, as a clause; empty if they may be."""
     if not rules.features.prioritized_list:
         return "the scheduler knows no lists of alternatives"
     if rules.quirks.incomplete_pools_used:

@@ -62,6 +62,10 @@ def budget(**more: Any) -> Any:
 OPEN = {"extraEgress": [{"ports": [{"port": 9090}]}]}
 HIS_GROUP = {"scope": {"group": ["maths"]}, "per": "group"}
 W = "warning"
+EVERY = {"device_claims": {"gpu": {"device_class": "gpu.example.com", "count": "all"}}}
+LISTED = {
+    "device_claims": {"gpu": {"first_available": [{"name": name, "device_class": name} for name in ("large", "small")]}}
+}
 
 CASES: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "sound": (both({**idle(queries=["dcgm"]), **budget(**HIS_GROUP), "pack_devices": True}), []),
@@ -121,6 +125,12 @@ CASES: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         both({"pack_devices": True, "kubernetes_feature_gates": {"DRAPrioritizedList": False}}),
         [(W, f"{SERVICE}.pack_devices"), (W, f"{SERVICE}.kubernetes_feature_gates")],
     ),
+    "packing of all devices of a node": (both({"pack_devices": True}, hub(override=EVERY)), [
+        ("info", f"{SERVICE}.pack_devices"),
+    ]),
+    "packing beside a list of alternatives": (both({"pack_devices": True}, hub(override=LISTED)), [
+        ("info", f"{SERVICE}.pack_devices"),
+    ]),
     "a limit of a driver that is none": (both(budget(resource="gpus")), [(W, f"{SERVICE}.budgets")]),
     "a limit that is none": (both(budget(limit=-1)), [("error", f"{SERVICE}.budgets.policy[0].limit.value")]),
     "enforced without budgets": (both({"enforce_budgets": True}), [(W, f"{SERVICE}.enforce_budgets")]),
