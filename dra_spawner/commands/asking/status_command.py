@@ -33,8 +33,10 @@ def print_status(client: ServiceClient, out: TextIO, *, as_json: bool) -> int:
 
 def _troubles(status: dict[str, Any]) -> list[str]:
     age = status.get("staleness_seconds")
-    found = [] if age is None or age <= _OLD_SECONDS else [f"The data about the cluster are {span(age)} old."]
-    return [*found, *status.get("reasons", ()), *status.get("problems", ())]
+    found = [*status.get("reasons", ()), *status.get("problems", ())]
+    old = f"The data about the cluster are {span(age)} old" if age is not None and age > _OLD_SECONDS else ""
+    # The service says it itself later, with its limit.
+    return [f"{old}.", *found] if old and not any("about the cluster are" in each for each in found) else found
 
 
 def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[dict[str, Any]]) -> str:

@@ -129,7 +129,7 @@ def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: date
     if now < occurrence.begins:
         if progress.for_anyone:
             servers = "1 server is" if progress.for_anyone == 1 else f"{progress.for_anyone} servers are"
-            return f"nothing is prepared for this class; {servers} prepared at present for anyone who comes first"
+            return f"{servers} prepared at present, for anyone and not for this class"
         if not progress.prepared:
             return ""
         since = f", ready since {_clock(progress.ready_at, occurrence)}" if progress.ready_at is not None else ""

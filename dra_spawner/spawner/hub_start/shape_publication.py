@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from math import prod
@@ -32,6 +33,7 @@ from dra_spawner.profiles.compiler.claim_plan import ClaimPlan
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.profiles.syntax.problems import AdminAccessRefused, ProfileError
 from dra_spawner.spawner.code_of_others import failure_of_others
+from dra_spawner.spawner.hub_start.recent_choices import RecentChoices
 from dra_spawner.spawner.hub_start.sample_users import SAMPLE_USERS
 from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
@@ -61,6 +63,9 @@ _MAX_LOGGED_FAILURES: Final = 100
 #: Name of the choice of a hub without profiles.
 _NO_PROFILES: Final = "default"
 
+
+#: Seconds until the next publication while a choice is missing.
+_MISSING_SECONDS: Final = 30.0
 
 NewSpawner = Callable[[str], DRASpawner]
 
@@ -98,6 +103,7 @@ class ShapePublication:
         # A restarted hub replaces the content that the previous process wrote.
         self._publisher = secrets.token_hex(8)
         self._written_by: str | None = None
+        self._recent = RecentChoices()
         self._last_warning = ""
         self._logged_skipped: frozenset[str] = frozenset()
         self._logged_failures: set[str] = set()
@@ -112,12 +118,15 @@ class ShapePublication:
         wait = _FIRST_WAIT_SECONDS
         while True:
             try:
-                published = await published_shapes(self._new_spawner, self._log_failure)
+                found = await published_shapes(self._new_spawner, self._log_failure)
+                published = self._recent.completed(found, time.monotonic())
                 devices = self._devices.devices
                 await self.publish(published, is_complete=not devices.has_failed or devices.value is not None)
                 self._last_warning = ""
                 # Without devices, the choices derived from them are missing.
                 wait = min(2 * wait, AGAIN_SECONDS) if devices.has_failed else AGAIN_SECONDS
+                if published is not found:
+                    wait = min(wait, _MISSING_SECONDS)
             except AnotherHub:
                 self._warn_once(
                     f"another hub writes to the ConfigMap {self._name}, too, and its content stays there; give each "

@@ -50,7 +50,7 @@ def test_sentences() -> None:
         "": (ClassProgress(), NOW - MARGIN),
         "12 of 60 prepared": (ClassProgress(12), NOW - MARGIN),
         "60 of 60 prepared, ready since 13:45": (ready, NOW - MARGIN),
-        "nothing is prepared for this class; 2 servers are prepared at present for anyone who comes first": (
+        "2 servers are prepared at present, for anyone and not for this class": (
             ClassProgress(for_anyone=2),
             NOW - MARGIN,
         ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dra_spawner.placeholders.planner.targets.published_shapes import published_config_map, read_config_map
+from dra_spawner.placeholders.planner.targets.published_shapes import (
+    published_config_map,
+    read_config_map,
+)
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.hub_start.sample_users import SampleSpawners

@@ -68,6 +68,7 @@ class ClassesPage(OverridePage):
             choices=sorted(choices, key=is_combination)[:_CHOICES],
             limits=who.limits,
             can_change=is_known,
+            prepares=is_known and controller is not None and not controller.not_preparing_because(),
             feed=f"{self.web.url('classes.ics')}?{feed}" if feed else "",
             begins=begins,
             moment=moment,

@@ -22,7 +22,7 @@ __all__ = ["IdleKeepHandler", "IdlePage", "IdleServersHandler", "idle_json"]
 
 _LONGEST_NAME: Final = 253
 _NO_CLUSTER: Final = "The cluster is not found yet."
-_OFF: Final = "Idle servers are not looked for: the service's setting idle_servers is empty."
+_OFF: Final = "It is switched off. The setting idle_servers of the service switches it on: docs/how-to/idle-devices.md."
 
 
 class IdleServersHandler(ApiHandler):

@@ -121,9 +121,10 @@ async def test_no_sentence_has_the_key_of_a_choice(embedded_cluster: ClusterUnde
             assert own["Lab"]["sentence"].startswith("2 of 2 prepared, ready since "), own
             assert told["Lab"]["sentence"] == f"{choose} Everything is prepared."
         else:
-            nothing = "nothing is prepared for this class; 2 servers are prepared at present for anyone who comes first"
+            nothing = "2 servers are prepared at present, for anyone and not for this class"
             assert own["Lab"]["sentence"] == nothing
             assert told["Lab"]["sentence"] == choose, "nothing is prepared for it"
+            assert "their servers are prepared before" not in await service.get("ada/page")
             (first, *_) = (each["next"] for each in (await service.get_json("ada/classes"))["items"])
             assert (first["prepared"], first["ready_at"]) == (0, None)
         text = json.dumps([*told.values()])
