@@ -212,10 +212,13 @@ async def test_waits_that_are_not_known_are_not_written_again_and_again() -> Non
     followed = FollowedTickets(api, NAMESPACE, "hub/shapes", now=lambda: now)
     published = PublishedShapes({"gpu-whole": GPU})
 
+    async def waits() -> Waits:
+        return Waits(now, {})
+
     async def writes(looks: int) -> int:
         api.requests.clear()
         for _ in range(looks):
-            await followed.note(published, lambda user, groups: False, lambda: Waits(now, {}))
+            await followed.note(published, lambda user, groups: False, waits)
         return api.requests.count("update")
 
     await followed.store.join("ada", "gpu-whole")

@@ -89,7 +89,7 @@ async def test_no_sentence_has_the_key_of_a_choice(embedded_cluster: ClusterUnde
     titles = {SLUG: TITLE, f"{SLUG}-odd": "No such GPU"}
     await publish_shapes(embedded_cluster, shapes, titles=titles)
     await publish_settings(embedded_cluster)
-    settings = {"placeholders": {SLUG: {"min": 2, "max": 2}}, "scale_ahead": mode}
+    settings: dict[str, Any] = {"placeholders": {SLUG: {"min": 2, "max": 2}}, "scale_ahead": mode}
     read: list[str] = []
     async with replica(embedded_cluster, more=OPEN, **settings) as service:
         service.context.class_limits = read_class_limits({"*": {"users": 60, "choices": [SLUG, f"{SLUG}-odd"]}})
