@@ -127,7 +127,7 @@ async def test_no_sentence_has_the_key_of_a_choice(embedded_cluster: ClusterUnde
             assert "their servers are prepared before" not in await service.get("ada/page")
             (first, *_) = (each["next"] for each in (await service.get_json("ada/classes"))["items"])
             assert (first["prepared"], first["ready_at"]) == (0, None)
-        text = json.dumps([*told.values()])
+        text = json.dumps([each["sentence"] for each in told.values()])
         assert not any(each in text for each in ("50", "No:", "Yes:", "2 of 2")), "figures are its teacher's"
 
         ids = {each["name"]: each["id"] for each in (await service.get_json("ada/classes"))["items"]}
