@@ -21,9 +21,9 @@ from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster.passing_devices import nodes_to_avoid
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first
 from dra_spawner.placeholders.planner.decisions.handover import is_under_way
-from dra_spawner.placeholders.planner.decisions.kept_nodes import nodes_kept_from
 from dra_spawner.placeholders.planner.decisions.limited_targets import LimitedTargets, limit_targets
 from dra_spawner.placeholders.planner.decisions.prepared_claims import unnamed_claims
+from dra_spawner.placeholders.planner.packing.kept_nodes import nodes_kept_from
 from dra_spawner.placeholders.planner.packing.packed_nodes import packed_nodes
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder

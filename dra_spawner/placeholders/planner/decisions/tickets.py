@@ -23,8 +23,8 @@ from dra_spawner.placeholders.lifecycle import TICKET, PlaceholderState, TicketE
 from dra_spawner.placeholders.planner.actions import ChangeTicket, DeletePlaceholder, LabelNode
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
-from dra_spawner.placeholders.planner.decisions.kept_nodes import misplaced_placeholders, new_keeps, nodes_kept_from
 from dra_spawner.placeholders.planner.decisions.prepared_claims import can_be_handed_over
+from dra_spawner.placeholders.planner.packing.kept_nodes import misplaced_placeholders, new_keeps, nodes_kept_from
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, Policy, ReplicaRange

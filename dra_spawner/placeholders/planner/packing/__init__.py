@@ -1,1 +1,1 @@
-"""Nodes and devices that keep large devices free."""
+"""Which devices stay free: for large requests, and for tickets of several devices."""
