@@ -16,13 +16,18 @@ from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
 from dra_spawner.history.records import Launch
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
+from dra_spawner.placeholders.planner.targets.placeholder_objects import (
+    PlaceholderSettings,
+    placeholder_claims,
+    placeholder_pod,
+)
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.service.http.tickets.ticket_handlers import OwnTicketsHandler
 from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.integration.devices import PRIORITY_CLASS, whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.polling import eventually
 from tests.presence import present
 from tests.service.replica import Replica, replica, server_objects, set_up
@@ -100,6 +105,16 @@ async def test_lengths_of_sessions_are_learned_while_the_service_leads(embedded_
     async with full_cluster(cluster) as service:
         uid = (await cluster.wait_running("busy"))["metadata"]["uid"]
         await service.until(lambda: service.controller.sessions.began(uid) is not None, "its begin is known")
+
+
+async def test_a_placeholder_gets_no_device_of_a_node_that_is_kept_from_it(cluster: ClusterUnderTest) -> None:
+    nodes = {f"node-{each}": node(f"node-{each}", whole("gpu-0")) for each in "ab"}
+    await prepare(cluster, *nodes["node-a"], *nodes["node-b"])
+    settings = PlaceholderSettings(namespace=cluster.namespace, priority_class=PRIORITY_CLASS)
+    for name, kept in (("not-on-b", "node-b"), ("not-on-a", "node-a")):
+        made = placeholder_pod(GPU, name, settings, never=[kept])
+        await cluster.publish(*placeholder_claims(GPU, name, settings), made)
+        assert (await cluster.wait_running(name))["spec"]["nodeName"] == (nodes.keys() - {kept}).pop()
 
 
 async def test_users_over_a_budget_come_behind(embedded_cluster: ClusterUnderTest) -> None:
