@@ -64,9 +64,7 @@ async def read_facts(
         )
     )
     webhooks, gas, rules = await all_of(
-        asyncio.gather(
-            _list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL), reader.rules.get(NOW)
-        )
+        asyncio.gather(_list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL), _rules(reader))
     )
     return ClusterFacts(
         device_classes=devices.classes,
@@ -110,6 +108,16 @@ async def _devices(reader: DeviceReader) -> KnownDevices:
         if error.status != 404:
             raise
         return reader.devices.value or KnownDevices(None, None)
+
+
+async def _rules(reader: DeviceReader) -> list[JsonObject]:
+    """The DeviceTaintRules; as read last where a 404 does not tell whether the cluster has any."""
+    try:
+        return await reader.rules.get(NOW)
+    except KubernetesError as error:
+        if error.status != 404:
+            raise
+        return reader.rules.value or []
 
 
 async def _namespace(api: KubernetesApi, name: str | None) -> JsonObject | None:
