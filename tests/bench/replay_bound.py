@@ -3,8 +3,7 @@
 Run ``python -m tests.bench.replay_bound``. It needs the data of `tests.bench.replay`, and judges the same days, launches and
 servers; ``--tuning`` judges days 28 to 120 instead. About five minutes.
 
-``each launch``: knows all launches and ends of servers, and serves all of them. No policy that serves as many has fewer idle
-placeholders for long, so this is what is possible at all.
+``each launch``: knows all launches and ends of servers, and serves all of them. The least that is possible is no more than this.
 
 ``rate``: knows the mean rates of launches and ends of the minutes before *and after* each minute, and that chance is added to
 them. Windows, safety factors and times of the hold are tried *on the judged days*: no policy that must learn rates from the

@@ -277,6 +277,19 @@ def test_the_lead_time_is_that_of_the_nodes_in_use() -> None:
     assert found.ahead.forecasts["gpu"].situation.lead == timedelta(minutes=5)
 
 
+def test_a_forecast_knows_whether_others_are_on_its_nodes() -> None:
+    """Only where they are not, free slots get no placeholder."""
+    found = Following()
+    found.world.node("a", cpu="100", gpus=8)
+    found.world.user("ann", {"gpu": gpu_claim()})
+    found.minutes(2)
+    assert found.ahead.situations["gpu"].has_own_nodes
+    found.world.user("ben")
+    found.minutes(2)
+    assert found.world.node_of("ben") == "a"
+    assert not found.ahead.situations["gpu"].has_own_nodes
+
+
 def test_a_policy_of_a_choice_and_one_of_all_others() -> None:
     day = Window(frozenset(range(7)), (START + timedelta(minutes=5)).time(), (START + timedelta(hours=2)).time())
     policies: dict[str, DemandPolicy] = {"gpu/image=a": Scheduled((day,), Buffer(9)), "*": Buffer(3)}
