@@ -199,7 +199,7 @@ class ServerStart:
         try:
             async with deadline:
                 url = await self._run_with_second_attempts(start)
-                from dra_spawner.spawner.open_port import until_it_listens  # when the first server runs
+                from dra_spawner.spawner.hub_parts.open_port import until_it_listens  # when the first server runs
 
                 await until_it_listens(spawner, url, self._ends - loop.time())
                 self._home.record_place(progress, self._telling_of_place())

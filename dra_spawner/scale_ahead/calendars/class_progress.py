@@ -1,4 +1,4 @@
-"""How far a class is: which servers and placeholders are for which class, and a sentence about it."""
+"""How far a class is: which servers and placeholders are for which class, and sentences for teachers and members."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
-__all__ = ["ClassProgress", "SeenServer", "nearest", "outcome_key", "progress_of_classes", "progress_sentence"]
+__all__ = [
+    "ClassProgress",
+    "SeenServer",
+    "member_sentence",
+    "nearest",
+    "outcome_key",
+    "progress_of_classes",
+    "progress_sentence",
+    "time_text",
+]
+
+#: Time before a class from which members of its group read about it.
+_MEMBERS_AHEAD: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +154,31 @@ def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: date
     if not progress.came:
         return f"0 of {users} came"
     return f"{progress.came} came, the longest waited {_seconds(progress.longest_seconds)}"
+
+
+def time_text(moment: datetime) -> str:
+    """A time with its zone and day, such as ``14:00 CET on Tuesday 24 November``."""
+    return f"{moment:%H:%M %Z} on {moment:%A} {moment.day} {moment:%B}"
+
+
+def member_sentence(time: Occurrence, progress: ClassProgress, title: str, now: datetime, *, may_wait: bool) -> str:
+    """What members of a class's group read: what to do, no figures and reasons; empty if it is over or far away.
+
+    Parameters
+    ----------
+    title
+        What the spawn form calls its choice.
+    may_wait
+        Whether the last rehearsal found that not all can start at once.
+    """
+    if not now < time.ends or time.begins - now > _MEMBERS_AHEAD:
+        return ""
+    choose = f"Choose “{title}” when you start your server."
+    if may_wait:
+        return f"Perhaps not all can start at the same time, and some have to wait. {choose}"
+    if now >= time.begins:
+        return f"It has begun. {choose}"
+    return f"{choose} Everything is prepared." if progress.ready_at is not None else choose
 
 
 def _clock(moment: datetime, occurrence: Occurrence) -> str:

@@ -11,8 +11,8 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.placeholders.planner.targets.class_records import ClassNotice
 from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.scale_ahead.calendars.class_limits import last_end
+from dra_spawner.scale_ahead.calendars.class_progress import time_text
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
-from dra_spawner.scale_ahead.calendars.member_text import time_text
 
 __all__ = ["with_notice"]
 

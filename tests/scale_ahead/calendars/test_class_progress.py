@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 from dra_spawner.scale_ahead.calendars.class_progress import (
     ClassProgress,
     SeenServer,
+    member_sentence,
     nearest,
     outcome_key,
     progress_of_classes,
     progress_sentence,
+    time_text,
 )
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
@@ -72,3 +74,27 @@ def test_the_nearest_times() -> None:
     assert nearest(iter(times), times[3].ends) == (None, times[3])
     assert nearest(iter(times), BEGIN - timedelta(days=9)) == (times[0], None)
     assert len({outcome_key(each) for each in (*times, lab(name="lab\0gpu"))}) == 5
+
+
+AT = datetime(2026, 3, 3, 14, tzinfo=timezone(timedelta(hours=1), "CET"))
+CLASS = Occurrence("Lab", "gpu-whole", AT, AT + timedelta(hours=2), 60)
+BEFORE = datetime(2026, 3, 3, 12, tzinfo=UTC)
+CHOOSE = "Choose “A whole GPU” when you start your server."
+READY = ClassProgress(60, ready_at=BEFORE)
+BUSY = ClassProgress(came=50, running=47, waiting=3, because="no machine has such a device now")
+
+
+def test_what_members_of_its_group_read() -> None:
+    cases = {
+        f"{CHOOSE} Everything is prepared.": (READY, -1.0, False),
+        CHOOSE: (ClassProgress(12), -1.0, False),
+        f"It has begun. {CHOOSE}": (BUSY, 0.5, False),
+        f"Perhaps not all can start at the same time, and some have to wait. {CHOOSE}": (READY, -1.0, True),
+    }
+    for sentence, (progress, hours, may_wait) in cases.items():
+        at = AT + timedelta(hours=hours)
+        assert member_sentence(CLASS, progress, "A whole GPU", at, may_wait=may_wait) == sentence
+        assert not any(part in sentence for part in ("60", "47", "gpu-whole", "no machine"))
+    for hours in (-25, 2):
+        assert member_sentence(CLASS, READY, "A whole GPU", AT + timedelta(hours=hours), may_wait=True) == ""
+    assert time_text(AT) == "14:00 CET on Tuesday 3 March"

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dra_spawner.placeholders.planner.targets.class_records import ClassNotice
-from dra_spawner.scale_ahead.calendars.class_progress import ClassProgress
-from dra_spawner.scale_ahead.calendars.member_text import member_sentence, time_text
+from dra_spawner.scale_ahead.calendars.class_progress import ClassProgress, member_sentence, time_text
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.announced_classes import Announcer
 from dra_spawner.service.ahead.choice_titles import title_of

@@ -6,7 +6,7 @@ import asyncio
 import time
 from types import SimpleNamespace
 
-from dra_spawner.spawner.open_port import until_it_listens, until_port_is_open
+from dra_spawner.spawner.hub_parts.open_port import until_it_listens, until_port_is_open
 from tests.all_of_them import all_of_them
 from tests.ports import free_port
 
@@ -15,7 +15,7 @@ async def test_it_ends_soon_after_the_server_listens() -> None:
     port = free_port()
 
     async def listen() -> tuple[asyncio.Server, float]:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.1)
         return await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), time.monotonic()
 
     async with asyncio.TaskGroup() as tasks:
