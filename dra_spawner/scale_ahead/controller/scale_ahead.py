@@ -139,6 +139,8 @@ class ScaleAhead(RecordSink):
         """Returns the number of servers of a choice that the hub is about to start, and that have no pod yet."""
         self.slots: Callable[[View, ProfileGroup], NewNodeSlots] = lambda view, group: NewNodeSlots()
         """Returns what a new node brings for a group. It must not depend on what runs now, as forecasts change that."""
+        self.has_autoscaler: Callable[[], bool] = lambda: True
+        """Returns whether nodes are known to come and go; else a placeholder costs no node, and none is left out."""
         self.store: Callable[[Iterable[LearnedDemand]], None] = lambda learned: None
         """Stores what is learned, each minute."""
         self.forecasts: dict[str, GroupForecast] = {}
@@ -373,7 +375,9 @@ class ScaleAhead(RecordSink):
             most=group.replicas.max,
             occurrences=occurrences,
             slots_per_node=slots.slots or self._fullest[group.shape] or None,
-            has_own_nodes=len(kinds) <= 1 and has_own_nodes(view, group.shape, nodes, slots.slots),
+            has_own_nodes=self.has_autoscaler()
+            and len(kinds) <= 1
+            and has_own_nodes(view, group.shape, nodes, slots.slots),
             node_starts_per_minute=starts,
         )
 

@@ -180,6 +180,7 @@ class Rehearsals:
         self._seen = SeenNodes(kind_label)
         self._slots = NodeSlots(self._seen, kind_label, controller.settings.placeholders.namespace, self._kinds)
         controller.scale_ahead.slots = self._slots_of
+        controller.scale_ahead.has_autoscaler = lambda: controller.node_ceilings.has_autoscaler
         self._turns = ThreadTurns()
         self._waiting = 0
         self._ask = BlockingCalls("lead times", timeout_seconds)

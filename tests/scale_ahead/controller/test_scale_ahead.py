@@ -284,6 +284,10 @@ def test_a_forecast_knows_whether_others_are_on_its_nodes() -> None:
     found.world.user("ann", {"gpu": gpu_claim()})
     found.minutes(2)
     assert found.ahead.situations["gpu"].has_own_nodes
+    found.ahead.has_autoscaler = lambda: False
+    found.minutes(1)
+    assert not found.ahead.situations["gpu"].has_own_nodes, "a placeholder costs no node, and is ready sooner"
+    found.ahead.has_autoscaler = lambda: True
     found.world.user("ben")
     found.minutes(2)
     assert found.world.node_of("ben") == "a"
