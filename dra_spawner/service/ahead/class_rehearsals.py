@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
 from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
 from dra_spawner.scale_ahead.calendars.class_limits import last_end
 from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
@@ -26,7 +28,7 @@ log = logging.getLogger(__name__)
 _SECONDS: Final = 20.0
 #: Rehearsals in one turn: others ask, too.
 _AT_ONCE: Final = 5
-#: Requests that are rehearsed, the oldest first.
+#: Requests that are rehearsed, the oldest first; others come when these are answered or over.
 _MAX_REQUESTS: Final = 20
 #: Time after which the rehearsal of a request is old.
 _FRESH: Final = timedelta(hours=1)
@@ -71,20 +73,27 @@ class ClassRehearsals:
         for each in entries:
             outcome = known.outcomes.get(outcome_key(each))
             if done < _AT_ONCE and each not in self.of_entries and (outcome is None or outcome.rehearsed_at is None):
-                done += 1
+                # One whose choice is removed costs no time, and so does not use up the turn.
                 if (found := await self.of_time(each)) is not None:
+                    done += 1
                     self.of_entries = {**self.of_entries, each: found}
-        for name, request in [*opened.items()][:_MAX_REQUESTS]:
+        for name, time in islice(self._askable(opened), _MAX_REQUESTS):
             last = self.of_requests.get(name)
             if done >= _AT_ONCE or (last is not None and now - last.now < _FRESH):
                 continue
+            if (found := await self.of_time(time)) is not None:
+                done += 1
+                self.of_requests = {**self.of_requests, name: found}
+
+    def _askable(self, requests: Mapping[str, ClassRequest]) -> Iterator[tuple[str, Occurrence]]:
+        """Requests that can be rehearsed, with their next time: not over, and of a choice that the hub offers."""
+        for name, request in requests.items():
             try:
                 time = self.next_time(self._added.read(request.written))
             except ValueError:  # another writer wrote it
                 continue
-            done += 1
-            if time is not None and (found := await self.of_time(time)) is not None:
-                self.of_requests = {**self.of_requests, name: found}
+            if time is not None and find_choice(time.profile, self._controller.published.shapes) is not None:
+                yield name, time
 
     def next_time(self, entry: CalendarEntry) -> Occurrence | None:
         """The next time of a class that has not begun; None if there is none."""

@@ -1,0 +1,42 @@
+"""Rehearsals of announced classes and of requests, in turns of a few."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
+from dra_spawner.placeholders.planner.targets.overrides import Overrides, overrides_data
+from dra_spawner.service.ahead.added_entries import AddedEntries
+from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
+from dra_spawner.service.ahead.rehearsals import Rehearsals
+from tests.placeholders.planner.simulated_cluster import START
+from tests.service.ahead.test_rehearsals import controller
+
+ADA = "user ada"
+
+
+def written(choice: str, days: int) -> dict[str, str]:
+    return {"users": f"2 of {choice}", "begins": f"{START + timedelta(days=days):%Y-%m-%d %H:%M}", "timezone": "UTC"}
+
+
+async def test_classes_without_a_rehearsal_keep_no_other_from_one() -> None:
+    """An administrator has removed their choice, or they are over before somebody answers."""
+    settings = Overrides()
+    for number in range(6):
+        settings = settings.with_entry(f"gone-{number}", written("gone", 3), ADA, START)
+    settings = settings.with_entry("lab", written("gpu-slice", 4), ADA, START)
+    asked = {f"over-{number:02}": written("gpu-slice", -1) for number in range(25)}
+    asked |= {f"removed-{number:02}": written("gone", 5) for number in range(25)} | {"open": written("gpu-slice", 5)}
+    requests = {
+        name: ClassRequest(each, ADA, START - timedelta(days=2) + timedelta(minutes=number))
+        for number, (name, each) in enumerate(asked.items())
+    }
+    service = controller()
+    data = overrides_data(replace(settings, classes=replace(settings.classes, requests=requests)))
+    service.overrides.put({"metadata": {"resourceVersion": "1"}, "data": data})
+    added = AddedEntries(service, lambda: None, has_history=False)
+    rehearsals = ClassRehearsals(service, Rehearsals(service), added)
+    await rehearsals.refresh()
+    assert [each.profile for each in rehearsals.of_entries] == ["gpu-slice"]
+    assert set(rehearsals.of_requests) == {"open"}
