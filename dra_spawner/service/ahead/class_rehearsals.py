@@ -72,11 +72,16 @@ class ClassRehearsals:
         self.of_requests = {name: found for name, found in self.of_requests.items() if name in opened}
         for each in entries:
             outcome = known.outcomes.get(outcome_key(each))
-            if done < _AT_ONCE and each not in self.of_entries and (outcome is None or outcome.rehearsed_at is None):
-                # One whose choice is removed costs no time, and so does not use up the turn.
-                if (found := await self.of_time(each)) is not None:
-                    done += 1
-                    self.of_entries = {**self.of_entries, each: found}
+            if (
+                done >= _AT_ONCE
+                or each in self.of_entries
+                or (outcome is not None and outcome.rehearsed_at is not None)
+            ):
+                continue
+            # One whose choice is removed costs no time, and so does not use up the turn.
+            if (found := await self.of_time(each)) is not None:
+                done += 1
+                self.of_entries = {**self.of_entries, each: found}
         for name, time in islice(self._askable(opened), _MAX_REQUESTS):
             last = self.of_requests.get(name)
             if done >= _AT_ONCE or (last is not None and now - last.now < _FRESH):
