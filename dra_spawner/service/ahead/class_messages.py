@@ -42,6 +42,10 @@ _AT_ONCE: Final = 20
 _HEADERS: Final = {"User-Agent": names.PROJECT}
 
 
+class _NotTaken(ValueError):
+    """Raised for an answer with another status; the message is a part of a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessageTarget:
     """Where messages are sent; nowhere without a URL."""
@@ -84,6 +88,8 @@ class ClassMessages:
         self._target = target
         self._owner_of = owner_of
         self._problem = ""
+        self._failed: set[str] = set()
+        """Messages that were not taken: they come last, so that one that is refused keeps no other back."""
         self._log_once = LogOnce(log, "Messages about classes cannot be sent: error=%s")
 
     def problems(self) -> tuple[str, ...]:
@@ -107,17 +113,20 @@ class ClassMessages:
             return
         times = self._controller.scale_ahead.calendars.occurrences(now, _AHEAD)
         found = {key: each for each in times if each.begins > now and (key := outcome_key(each)) in waiting}
+        self._failed &= found.keys()
         sent, problem = [], ""
         timeout = aiohttp.ClientTimeout(total=self._target.timeout.total_seconds())
         async with aiohttp.ClientSession(
             headers=_HEADERS, cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout
         ) as session:
-            for key, occurrence in [*found.items()][:_AT_ONCE]:
+            for key in sorted(found, key=self._failed.__contains__)[:_AT_ONCE]:
                 try:
-                    await self._post(session, self._message(occurrence, outcomes[key]))
+                    await self._post(session, self._message(found[key], outcomes[key]))
                     sent.append(key)
                 except (OSError, aiohttp.ClientError, TimeoutError, ValueError) as error:
-                    problem = type(error).__name__  # its text may have the address
+                    # The text of another error may have the address.
+                    problem = str(error) if isinstance(error, _NotTaken) else type(error).__name__
+                    self._failed.add(key)
                     break
         self._problem = problem
         self._log_once.present({"message": problem} if problem else ())
@@ -132,7 +141,7 @@ class ClassMessages:
     async def _post(self, session: aiohttp.ClientSession, message: Mapping[str, Any]) -> None:
         async with session.post(self._target.url, json=message, allow_redirects=False) as answer:
             if not 200 <= answer.status < 300:
-                raise ValueError(answer.status)
+                raise _NotTaken(f"the webhook answers with status {answer.status}")
 
     def _message(self, occurrence: Occurrence, outcome: ClassOutcome) -> dict[str, Any]:
         return {

@@ -26,6 +26,8 @@ OPEN = (
     ("classes", open_to_all(class_handlers.ClassesHandler)),
     ("classes-page", open_to_all(classes_page.ClassesPage)),
 )
+#: Users of a class about which the webhook takes no message.
+REFUSED = 40
 SETTINGS: dict[str, Any] = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "scale_ahead": "act"}
 
 
@@ -102,7 +104,7 @@ async def test_a_message_says_once_that_a_verdict_is_no(embedded_cluster: Cluste
     class Hook(RequestHandler):
         def post(self) -> None:
             got.append(json.loads(self.request.body))
-            self.set_status(statuses.pop(0))
+            self.set_status(400 if got[-1]["users"] == REFUSED else statuses.pop(0))
 
     await set_out(embedded_cluster)
     async with (
@@ -118,7 +120,7 @@ async def test_a_message_says_once_that_a_verdict_is_no(embedded_cluster: Cluste
         target = read_message_target({"url": f"{url}/hook"})
         messages = ClassMessages(service.controller, target, runner.classes.owner_of_time)
         await messages.send()
-        assert messages.problems() == ("Messages about classes cannot be sent: ValueError.",), "its answer is 500"
+        assert messages.problems() == ("Messages about classes cannot be sent: the webhook answers with status 500.",)
         await messages.send()
         await messages.send()
         assert (len(got), messages.problems()) == (2, ())
@@ -139,3 +141,14 @@ async def test_a_message_says_once_that_a_verdict_is_no(embedded_cluster: Cluste
         calendar = await service.get("calendar-page")
         assert "added by ada" in calendar
         assert "<small>rehearsed " in calendar
+
+        for hours, users in ((-2, REFUSED), (-1, 60)):
+            written = class_at(begins + timedelta(hours=hours), users)
+            assert (await service.send("POST", "classes", written))[0] == 201
+        await runner.class_rehearsals.refresh()
+        await runner.class_figures.store()
+        got.clear()
+        for _ in range(3):
+            await messages.send()
+        assert [each["users"] for each in got] == [REFUSED, 60, REFUSED, REFUSED], "it keeps no other back"
+        assert messages.problems() == ("Messages about classes cannot be sent: the webhook answers with status 400.",)
