@@ -145,3 +145,11 @@ def _ask(options: argparse.Namespace, act: Callable[[ServiceClient], int]) -> in
     except NotAnswered as error:
         sys.stderr.write(f"dra-spawner: {error}\n")
         return 1 if isinstance(error, Refused) else 2
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if os.environ.get("DRA_SPAWNER_DEBUG"):
+            raise
+        sys.stderr.write(
+            "dra-spawner: the answer has not the form that this version knows: it comes from another version of the\n"
+            f"service, or from another program ({type(error).__name__}; DRA_SPAWNER_DEBUG=1 shows where)\n"
+        )
+        return 2

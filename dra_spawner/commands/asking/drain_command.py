@@ -66,5 +66,5 @@ def end_drain(client: ServiceClient, name: str, out: TextIO, *, as_json: bool) -
 
 
 def _address(name: str) -> str:
-    part = quote(name, safe="")
+    part = quote(name, safe="", errors="replace")  # an argument may be no valid text
     return f"api/devices/{part}/drain" if "/" in name else f"api/settings/draining/{part}"

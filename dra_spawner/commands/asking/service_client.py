@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from dra_spawner import names
 
@@ -80,13 +80,14 @@ class ServiceClient:
     def __init__(self, url: str, token: str, seconds: float = _SECONDS) -> None:
         try:
             parts = urlsplit(url if "://" in url else f"https://{url}")
-            host, self._port = parts.hostname, parts.port
+            host, self._port = parts.hostname or "", parts.port
+            host.encode("idna")  # as sockets do, which raise no OSError for a wrong name
+            path = quote(parts.path, safe="/%:@!$&'()*+,;=~").rstrip("/").removesuffix("/hub")
         except ValueError:
-            host = None
+            host = ""
         if not host or parts.scheme not in ("http", "https"):
             raise NotAnswered(f"{printable(url)} is no address such as https://hub.example.org/.")
         self._host, self._is_secure = host, parts.scheme == "https"
-        path = parts.path.rstrip("/").removesuffix("/hub")
         self._path = path if "/services/" in path else f"{path}/services/{names.PROJECT}"
         self._token = token
         self._seconds = seconds

@@ -93,6 +93,18 @@ ENTRY = {
 VERDICT = "calendar entry 'Lab' at 2026-11-24 17:00 CET: No: 12 of 60 users cannot start.\u001b[31m"
 
 
+async def test_a_base_url_in_another_alphabet(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        assert request.path == "/übung/services/dra-spawner/api/settings"
+        return web.json_response({"items": []})
+
+    async with serving(answer) as url:
+        for path in ("übung/", "%C3%BCbung/hub"):
+            assert (await Terminal(capsys, monkeypatch, f"{url}/{path}").run("drain"))[0] == 0
+
+
 async def test_classes_with_a_verdict(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == "token 0123456789abcdef"
@@ -185,12 +197,33 @@ async def test_what_is_no_service_is_said_in_a_sentence(
     assert (await terminal.run("drain", "--end"))[0] == 2
 
 
+async def test_answers_of_another_version_are_no_defect(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for found in ([], {}, None, "x", {"items": [{}]}, {"items": [], "problems": None}, {"items": [{"use": 1}]}):
+
+        async def answer(request: web.Request, found: Any = found) -> web.Response:
+            return web.json_response(found)
+
+        async with serving(answer) as url:
+            terminal = Terminal(capsys, monkeypatch, url)
+            for command in ("status", "classes", "idle", "drain"):
+                code, _, said = await terminal.run(command)
+                assert code in (0, 2), (command, found, said)
+                assert "defect" not in said, (command, found)
+            assert (await terminal.run("idle"))[0] == 2, found
+            assert (await terminal.run("drain", "\udcff"))[0] in (0, 2), "no valid text"
+
+
 def test_address_and_token_are_needed(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("two words\n")
     url, token = {"DRA_SPAWNER_URL": "http://127.0.0.1:9"}, {"JUPYTERHUB_API_TOKEN": "x"}
     for environment, file, said in (
         (token | {"DRA_SPAWNER_URL": "ftp://x"}, "", "no address"),
         (token | {"DRA_SPAWNER_URL": "http://["}, "", "no address"),
+        (token | {"DRA_SPAWNER_URL": "https://hub..example.org/"}, "", "no address"),
+        (token | {"DRA_SPAWNER_URL": f"https://{'a' * 64}.example.org/"}, "", "no address"),
+        (token | {"DRA_SPAWNER_URL": "https://hub.example.org/\udcff"}, "", "no address"),
         (token, "", "DRA_SPAWNER_URL"),
         (url, "", "There is no token"),
         (url | token, str(tmp_path / "token"), "characters"),
