@@ -13,8 +13,6 @@ from typing import Final, TypeAlias
 
 from dra_spawner.versions import MinorVersion, version_text
 
-__all__ = ["DEFECTS", "FoundVersion", "KubernetesDefect", "Meets", "Program", "defects_of"]
-
 #: A version whose patch number is None where it is unknown.
 FoundVersion: TypeAlias = tuple[MinorVersion, int | None]
 

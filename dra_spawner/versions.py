@@ -16,22 +16,6 @@ from packaging.version import InvalidVersion
 
 from dra_spawner import __version__, names
 
-__all__ = [
-    "KUBERNETES",
-    "Z2JH",
-    "MinorVersion",
-    "Supported",
-    "installed_problems",
-    "kubelet_version",
-    "minor_version",
-    "own_packages",
-    "package_problems",
-    "patch_number",
-    "served_version",
-    "version_problem",
-    "version_text",
-]
-
 MinorVersion: TypeAlias = tuple[int, int]
 # Few digits: nodes and API servers may write anything.
 _MINOR = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})(?![0-9])")

@@ -9,8 +9,6 @@ from dra_spawner.commands.history import add_database
 from dra_spawner.common.command_options import options_of
 from dra_spawner.common.project_links import where
 
-__all__ = ["add_commands"]
-
 _MOST_DAYS = 3650
 
 

@@ -12,8 +12,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.project_links import where
 from dra_spawner.versions import minor_version
 
-__all__ = ["add_commands"]
-
 _PROFILES_HELP = (
     "profiles:\n"
     "  A hub's jupyterhub_config.py, which is run; values of the zero-to-jupyterhub chart, also below the names of\n"

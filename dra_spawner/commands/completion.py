@@ -7,8 +7,6 @@ from typing import Final
 
 import shtab
 
-__all__ = ["completion_script"]
-
 #: Metavars of arguments that are files.
 _FILES: Final = frozenset({"FILE", "PROFILES", "TRACE", "CLUSTER", "SOURCE"})
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from dra_spawner.common.command_options import options_of
 
-__all__ = ["add_commands"]
-
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(

@@ -9,8 +9,6 @@ import sys
 from dra_spawner.common.command_options import options_of
 from dra_spawner.common.project_links import where
 
-__all__ = ["add_commands"]
-
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command ``doctor``."""

@@ -26,8 +26,6 @@ from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, con
 from dra_spawner.profiles.drivers import DriverNotUsable
 from dra_spawner.profiles.syntax.problems import on_one_line
 
-__all__ = ["DoctorOptions", "addresses_in_pod", "run_doctor"]
-
 _EXIT_ERRORS: Final = 1
 #: In the working directory of the chart's service.
 _SERVICE_CONFIG: Final = "config.json"

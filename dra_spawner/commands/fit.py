@@ -11,8 +11,6 @@ from dra_spawner.commands.cluster_files.kubernetes_release import add_feature_ga
 from dra_spawner.common.command_options import options_of
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
 
-__all__ = ["add_commands"]
-
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _add_fit(commands)

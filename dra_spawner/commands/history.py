@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from dra_spawner.common.command_options import options_of
 from dra_spawner.common.project_links import where
 
-__all__ = ["add_commands", "add_database"]
-
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 

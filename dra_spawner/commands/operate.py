@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from dra_spawner.commands.asking.service_client import ServiceClient
 
-__all__ = ["add_commands"]
-
 _WHERE: Final = """
 address and token:
   export DRA_SPAWNER_URL=https://hub.example.org/      the hub, or the address of the service's pages

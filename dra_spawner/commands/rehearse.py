@@ -11,8 +11,6 @@ from dra_spawner import names
 from dra_spawner.commands.cluster_files.kubernetes_release import add_feature_gate
 from dra_spawner.common.command_options import options_of
 
-__all__ = ["add_commands"]
-
 _MAX_MINUTES = 7 * 24 * 60
 
 

@@ -8,8 +8,6 @@ from datetime import timedelta
 
 from dra_spawner.common.command_options import options_of
 
-__all__ = ["add_commands"]
-
 _POLICIES = ("none", "forecast", "fixed:equal")
 
 

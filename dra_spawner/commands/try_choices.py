@@ -16,8 +16,6 @@ from dra_spawner.common.command_options import options_of
 if TYPE_CHECKING:
     from dra_spawner.commands.trying.try_command import TryOptions
 
-__all__ = ["add_commands"]
-
 _TOKEN_VARIABLE = "JUPYTERHUB_API_TOKEN"  # noqa: S105 - the name of a variable
 
 

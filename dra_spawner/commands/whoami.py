@@ -6,8 +6,6 @@ from typing import Any
 
 from dra_spawner.user_server.whoami_command import run_whoami
 
-__all__ = ["add_commands"]
-
 _EPILOG = """\
 examples:
   dra-spawner whoami                 in a terminal of the server, or in a notebook as !dra-spawner whoami

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean"]
-
 #: Names that are compared, and characters of each: a comparison takes the product of both lengths.
 _MAX_NAMES = 2_000
 _LONGEST = 100

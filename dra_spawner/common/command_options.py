@@ -6,8 +6,6 @@ import argparse
 from dataclasses import fields
 from typing import Any, TypeVar
 
-__all__ = ["options_of"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from logging import Logger
 
-__all__ = ["LogOnce"]
-
 
 class LogOnce:
     """Logs problems that last when they appear.

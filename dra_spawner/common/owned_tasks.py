@@ -12,8 +12,6 @@ from typing import Any, Final, Self, TypeVar
 
 from prometheus_client import Counter
 
-__all__ = ["TASK_FAILURES", "OwnedTasks", "all_of", "begin_task", "note_failure", "run_again"]
-
 log = logging.getLogger(__name__)
 
 #: Metric of the hub and of the service. A task has its series from its first begin on, so that an alert sees the

@@ -6,8 +6,6 @@ from importlib.metadata import PackageNotFoundError, metadata
 
 from dra_spawner import names
 
-__all__ = ["project_links", "where"]
-
 #: Label of the address below which the files of a release are; hatch_build.py writes it.
 FILES = "Files"
 

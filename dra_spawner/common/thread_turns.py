@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["ThreadTurns", "Turn"]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

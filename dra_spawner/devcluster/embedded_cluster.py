@@ -33,8 +33,6 @@ from dra_spawner.devcluster.kubelet.node_agent import complete_node
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
 
-__all__ = ["EmbeddedCluster"]
-
 log = logging.getLogger(__name__)
 
 

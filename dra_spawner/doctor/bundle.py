@@ -16,8 +16,6 @@ from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding
 from dra_spawner.doctor.objects import labels_of, name_of
 
-__all__ = ["Pseudonyms", "bundle"]
-
 _HIDDEN: Final = "[hidden]"
 _FORMAT: Final = 1
 #: Long words without spaces that look random: tokens, keys, hashes of passwords.

@@ -18,8 +18,6 @@ from dra_spawner.doctor.rules.scheduling import SCHEDULING_RULES, scheduling_fin
 from dra_spawner.doctor.rules.settings import SETTING_RULES, setting_findings
 from dra_spawner.doctor.rules.versions import VERSION_RULES, version_findings
 
-__all__ = ["ALL_RULES", "examine", "report_json"]
-
 ALL_RULES: Final[tuple[DoctorRule, ...]] = (
     *(*VERSION_RULES, *DEFECT_RULES, *DEVICE_RULES, *TROUBLE_RULES, *RIGHT_RULES),
     *(*PATH_RULES, *NETWORK_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *NEIGHBOUR_RULES, *SETTING_RULES),

@@ -12,8 +12,6 @@ from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, Resource
 from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice
 from dra_spawner.simulator.model.claims import TrackedClaim
 
-__all__ = ["Account", "DoctorFacts", "HttpAnswer", "NeededRight", "RightAnswer", "ServiceSettings", "Unseen"]
-
 
 class Account(StrEnum):
     """Accounts that need rights."""

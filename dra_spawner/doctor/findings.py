@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["DoctorFinding", "DoctorRule", "Severity", "Subject", "rules_of"]
-
 
 class Severity(StrEnum):
     """How bad a finding is; the worst first."""

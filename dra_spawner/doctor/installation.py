@@ -11,8 +11,6 @@ from dra_spawner.doctor.facts import ServiceSettings
 from dra_spawner.doctor.objects import environment_of, is_ours, labels_of
 from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice, read_config_map
 
-__all__ = ["HUB_API", "addresses_of", "json_object", "refused_in", "settings_of"]
-
 HUB_API: Final = "hub/api"
 _PORT: Final = 8181
 

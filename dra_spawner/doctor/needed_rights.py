@@ -16,19 +16,6 @@ from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
 from dra_spawner.doctor.objects import hub_deployment, pod_spec, service_deployment
 from dra_spawner.kube.client.api import resource_path
 
-__all__ = [
-    "BASE_URL_WORD",
-    "HUB_WORD",
-    "IMAGE_WORD",
-    "NAMESPACE_WORD",
-    "access_review",
-    "account_name",
-    "chart_objects_text",
-    "is_there",
-    "needed_rights",
-]
-
-
 _HUB: Final = "hub"
 #: Ends of the names of roles that not every installation has.
 _PLACEHOLDERS: Final = ("-placeholders", "-node-events")

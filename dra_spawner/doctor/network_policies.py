@@ -10,8 +10,6 @@ from typing import Any, Final
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.objects import name_of
 
-__all__ = ["Peer", "closing_policies"]
-
 _EGRESS: Final = "Egress"
 _INGRESS: Final = "Ingress"
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.objects import name_of
 
-__all__ = ["NodeClock", "node_clock", "seconds_of", "written_at"]
-
 _READY: Final = "Ready"
 _READY_FIELDS: Final = 'k:{"type":"Ready"}'
 

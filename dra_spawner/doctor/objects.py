@@ -9,21 +9,6 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.versions import minor_version
 
-__all__ = [
-    "component_of",
-    "environment_of",
-    "flags_of",
-    "hub_deployment",
-    "image_version",
-    "is_ours",
-    "labels_of",
-    "name_of",
-    "pod_spec",
-    "service_deployment",
-    "tolerates",
-    "version_of",
-]
-
 _CHART: Final = "helm.sh/chart"
 
 

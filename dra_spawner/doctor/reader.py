@@ -42,8 +42,6 @@ from dra_spawner.placeholders.planner.targets.published_shapes import RefusedCho
 from dra_spawner.simulator.model.claims import TrackedClaim
 from dra_spawner.versions import MinorVersion, own_packages, served_version
 
-__all__ = ["DoctorReader", "Questions", "neighbours_of"]
-
 _APPS_API: Final = "apps/v1"
 _TIMEOUT_SECONDS: Final = 10.0
 _HTTP_SECONDS: Final = 5.0

@@ -9,8 +9,6 @@ from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, Severity, Subject
 from dra_spawner.profiles.syntax.problems import on_one_line
 
-__all__ = ["report_text"]
-
 _COLOURS: Final = {Severity.ERROR: "\x1b[31m", Severity.WARNING: "\x1b[33m", Severity.INFO: "\x1b[36m"}
 _BOLD, _FAINT, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _WIDTH: Final = max(map(len, Severity))

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["SearchBudget", "SearchStopped"]
-
 _STEPS_BETWEEN_LOOKS: Final = 64
 """Steps between two looks at the clock."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["AllocationError", "FatalReason", "PoolTrouble"]
-
 
 class FatalReason(StrEnum):
     """Why kube-scheduler would give up on the pod altogether: more nodes would not help."""

@@ -14,20 +14,6 @@ from typing import Any, Final, TypeAlias
 
 from dra_spawner.dra.cel.syntax.literals import cel_string_literal
 
-__all__ = [
-    "ANY",
-    "MAX_DEVICES",
-    "MAX_GROUPS",
-    "DeviceMark",
-    "Preferences",
-    "devices_selector",
-    "group_name",
-    "may_have_preferences",
-    "preferences_json",
-    "read_preferences",
-    "with_preferences",
-]
-
 Json: TypeAlias = dict[str, Any]
 
 #: Name of the alternative that asks for what the request asked for.

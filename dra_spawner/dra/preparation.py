@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["PreparedFor", "prepared_for", "strictest"]
-
 
 class PreparedFor(StrEnum):
     """What a driver prepares a claim's devices for."""

@@ -13,17 +13,6 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-__all__ = [
-    "MAX_INT64",
-    "NANO_PER_UNIT",
-    "Quantity",
-    "QuantityError",
-    "QuantityFormat",
-    "amount_text",
-    "int64_scale",
-    "wrap_int64",
-]
-
 NANO_PER_UNIT: Final = 10**9
 #: Kubernetes counts whole units up to here. Binary quantities are capped here when parsed, in both directions.
 MAX_INT64: Final = 2**63 - 1

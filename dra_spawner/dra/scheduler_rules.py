@@ -12,8 +12,6 @@ from typing import Final, TypeAlias
 
 from dra_spawner.dra.features import Features, Quirks
 
-__all__ = ["DEFAULT_RULES", "GATES", "RULES", "Release", "SchedulerRules", "inexact_rules", "rules_of"]
-
 Release: TypeAlias = tuple[int, int]
 """Major and minor number of a release of Kubernetes."""
 

@@ -14,8 +14,6 @@ from dra_spawner.fairness.budgets import Budget, BudgetPolicy
 from dra_spawner.fairness.device_hours import ALL_DRIVERS, HeldTime, UseOverTime, held_times
 from dra_spawner.history.records import Launch
 
-__all__ = ["BudgetCheck", "Effect", "Memberships", "Standing", "UseReport", "use_report"]
-
 Memberships = Mapping[str, tuple[str, ...]]
 """Groups of each user, by the user's name as the history has it."""
 

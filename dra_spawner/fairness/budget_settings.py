@@ -13,8 +13,6 @@ from dra_spawner.fairness.device_hours import ALL_DRIVERS
 from dra_spawner.profiles.syntax.problems import Problem, shown
 from dra_spawner.profiles.syntax.settings_reader import SettingsReader, readers_of_list, refuse_settings
 
-__all__ = ["ReadBudgets", "read_budgets"]
-
 _MOST_BUDGETS: Final = 1_000
 _MOST_HOURS: Final = 1e9
 _MOST_DAYS: Final = 3_650

@@ -10,8 +10,6 @@ from typing import Final
 
 from dra_spawner.fairness.device_hours import ALL_DRIVERS
 
-__all__ = ["Budget", "BudgetPolicy", "Combination", "Per"]
-
 #: A server that runs for longer before the time is left out.
 _LONGEST_SERVER: Final = timedelta(days=31)
 

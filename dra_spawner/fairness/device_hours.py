@@ -10,8 +10,6 @@ from typing import Final
 
 from dra_spawner.history.records import Launch
 
-__all__ = ["ALL_DRIVERS", "HeldTime", "UseOverTime", "held_times"]
-
 ALL_DRIVERS: Final = "devices"
 """The sum over all drivers, where a driver's name may stand."""
 

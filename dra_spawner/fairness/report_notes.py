@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dra_spawner.fairness.budget_replay import Effect, Memberships, UseReport
 from dra_spawner.fairness.budget_settings import ReadBudgets
 
-__all__ = ["effect_text", "report_notes"]
-
 
 def report_notes(report: UseReport, budgets: ReadBudgets, memberships: Memberships) -> Iterator[str]:
     """What was left out, and what is not known."""

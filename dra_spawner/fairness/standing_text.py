@@ -11,8 +11,6 @@ from dra_spawner.fairness.budgets import Per
 from dra_spawner.fairness.device_hours import ALL_DRIVERS
 from dra_spawner.profiles.syntax.problems import on_one_line
 
-__all__ = ["behind_sentence", "standing_sentences"]
-
 _LONGEST_NAME: Final = 80
 
 

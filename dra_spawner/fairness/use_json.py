@@ -7,8 +7,6 @@ from datetime import timedelta
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.fairness.budget_replay import Effect, UseReport
 
-__all__ = ["use_json"]
-
 
 def use_json(report: UseReport) -> JsonObject:
     """All figures of a report."""

@@ -12,8 +12,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import StaticPool
 
-__all__ = ["READS", "HistoryUrlError", "engine_of", "is_in_memory", "parsed_url", "url_without_password"]
-
 READS: Final = "history_reads"
 """Execution option of connections that only read: on SQLite they do not wait for a writer."""
 

@@ -62,8 +62,6 @@ from dra_spawner.history.stored_settings import (
 )
 from dra_spawner.history.user_names import UserNameMode, UserNames
 
-__all__ = ["DeletedCounts", "HistoryDatabase"]
-
 #: Number (arbitrary) of the advisory lock of PostgreSQL under which tables are created or upgraded.
 _UPGRADE_LOCK: Final = 0x6472612D
 _PAGE: Final = 5_000

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["Decision", "DecisionLog", "NumberedDecision"]
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:

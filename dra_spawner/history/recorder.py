@@ -29,9 +29,6 @@ from dra_spawner.history.records import (
 from dra_spawner.history.schema import decisions, launches, learned_demands, node_lead_times
 from dra_spawner.history.stored_settings import KeyFileError
 
-__all__ = ["MAX_DECISION_AGE", "MAX_MEMORY_AGE", "RecordOutcome", "Recorder", "RecorderLimits", "delete_expired"]
-
-
 log = logging.getLogger(__name__)
 
 _UNAVAILABLE: Final = (SQLAlchemyError, NewerDatabase, HistoryUrlError, KeyFileError, OSError)

@@ -10,19 +10,6 @@ from typing import Protocol
 
 from dra_spawner.history.decision_log import Decision
 
-__all__ = [
-    "SERVICE",
-    "Launch",
-    "LearnedDemand",
-    "MinuteCount",
-    "NodeLeadTime",
-    "PresentServers",
-    "Record",
-    "RecordSink",
-    "RecordedDecision",
-    "WaitCause",
-]
-
 SERVICE = "service"
 """`Launch.source` of launches that the service itself observed."""
 

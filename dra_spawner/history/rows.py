@@ -11,8 +11,6 @@ from dra_spawner.history.decision_log import Decision
 from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, RecordedDecision, WaitCause
 from dra_spawner.history.user_names import UserNames
 
-__all__ = ["decision_of", "decision_row", "launch_of", "launch_row", "lead_time_row", "learned_row"]
-
 _LONGEST_NAME: Final = 255
 #: As `imports.csv_import` takes them.
 _MOST_DEVICES: Final = 10_000

@@ -8,19 +8,6 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, Dialect, Index, MetaData, String, Table, Text
 from sqlalchemy.types import TypeDecorator
 
-__all__ = [
-    "EPOCH",
-    "METADATA",
-    "MICROSECONDS",
-    "UtcTime",
-    "calendar_entries",
-    "decisions",
-    "launches",
-    "learned_demands",
-    "node_lead_times",
-    "settings",
-]
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECONDS = 1_000_000
 METADATA = MetaData()

@@ -8,8 +8,6 @@ from typing import Final
 
 from dra_spawner.history.database import HistoryDatabase
 
-__all__ = ["seen_lead_times"]
-
 _MAX: Final = 50
 _LONGEST: Final = timedelta(hours=2)
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from dra_spawner.history.user_names import UserNameMode
 
-__all__ = ["DEFAULT_DIRECTORY", "DEFAULT_FILE", "IN_MEMORY", "HistorySettings", "default_url"]
-
 DEFAULT_DIRECTORY: Final = Path("/var/lib/dra-spawner")
 """Directory at which a Deployment mounts a volume for the history."""
 DEFAULT_FILE: Final = "history.sqlite"

@@ -12,8 +12,6 @@ from sqlalchemy import Connection, delete, select, update
 from dra_spawner.history.schema import decisions, launches, settings
 from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
 
-__all__ = ["LAST_SEEN", "KeyFileError", "hash_plain_names", "key_of_file", "last_seen_of", "stored_names"]
-
 LAST_SEEN: Final = "last_seen"
 _KEY: Final = "key"
 _USER_NAMES: Final = "user_names"

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["KEY_BYTES", "UserNameMode", "UserNames"]
-
 KEY_BYTES: Final = 32
 _SHOWN_CHARACTERS: Final = 32
 

@@ -25,8 +25,6 @@ from dra_spawner.simulator.model.nodes import SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 
-__all__ = ["DEVICE_KINDS", "OPTIONAL_KINDS", "RESOURCES", "Change", "ChangeType", "ClusterWatch"]
-
 log = logging.getLogger(__name__)
 
 RESOURCES: Final[Mapping[Kind, Resource]] = {

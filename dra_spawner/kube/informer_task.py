@@ -9,8 +9,6 @@ from typing import Final, NoReturn, Self
 
 from dra_spawner.kube.informers import Informer, wait_informers_ended
 
-__all__ = ["InformerTask", "wait_first_list"]
-
 #: Wait for the first list, in seconds.
 _FIRST_SECONDS: Final = 2.0
 

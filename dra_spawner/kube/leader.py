@@ -33,8 +33,6 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 
-__all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
-
 log = logging.getLogger(__name__)
 
 _MAX_TRANSITIONS: Final = 2**31 - 1

@@ -11,8 +11,6 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 
-__all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_strings", "without_parameters"]
-
 KEPT_ANNOTATIONS: Final = (names.HUB_PREFIX, names.AUTOSCALER_PREFIX)
 """Prefixes of the annotations that are kept; others, like ``last-applied-configuration``, may be large."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dra_spawner.common.json_types import JsonObject
 
-__all__ = ["owner_reference"]
-
 
 def owner_reference(pod_name: str, pod_uid: str) -> JsonObject:
     """Reference that lets an object go with its pod.

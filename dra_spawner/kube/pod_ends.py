@@ -10,19 +10,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-__all__ = [
-    "DISRUPTION",
-    "END_SENTENCES",
-    "REMOVED",
-    "end_of_events",
-    "end_of_missing_pod",
-    "end_of_pod",
-    "end_sentence",
-    "is_stopped_with_start",
-    "trouble_of_pod",
-    "unannounced_end",
-]
-
 #: Type of the condition.
 DISRUPTION: Final = "DisruptionTarget"
 _NO_ANSWER: Final = (

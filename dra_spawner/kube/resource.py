@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.kube.client.api_errors import KubernetesError
 
-__all__ = ["Resource"]
-
 
 @dataclass(frozen=True, slots=True)
 class Resource:

@@ -9,8 +9,6 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource
 from dra_spawner.kube.client.discovery import is_absent, served_version
 from dra_spawner.names import TAINT_RULE_APIS
 
-__all__ = ["PLURAL", "list_taint_rules", "served_rules_api"]
-
 PLURAL: Final = "devicetaintrules"
 
 

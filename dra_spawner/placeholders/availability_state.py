@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["AvailabilityState"]
-
 
 class AvailabilityState(StrEnum):
     """How soon a server runs, and what it runs on."""

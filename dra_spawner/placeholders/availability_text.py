@@ -7,8 +7,6 @@ from typing import Final
 
 from dra_spawner.placeholders.availability_state import AvailabilityState
 
-__all__ = ["LABELS", "LEGEND", "SENTENCES"]
-
 _NEW_MACHINE: Final = "It starts as soon as another machine is added and ready."
 
 #: A few words beside a choice.

@@ -21,27 +21,6 @@ from enum import StrEnum
 from itertools import product
 from typing import Final, Generic, TypeAlias, TypeVar
 
-__all__ = [
-    "PLACEHOLDER",
-    "RESERVATION",
-    "TICKET",
-    "ActionKind",
-    "Cause",
-    "IdleAction",
-    "IllegalEvent",
-    "PlaceholderEvent",
-    "PlaceholderSeen",
-    "PlaceholderState",
-    "ReservationEvent",
-    "ReservationState",
-    "TicketEvent",
-    "TicketState",
-    "Transition",
-    "after",
-    "following",
-    "seen_state",
-]
-
 StateT = TypeVar("StateT", bound=StrEnum)
 EventT = TypeVar("EventT", bound=StrEnum)
 

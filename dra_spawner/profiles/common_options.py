@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["with_common_options"]
-
 
 def with_common_options(profile_list: Any, options: object) -> Any:
     """Return the profiles with common options after their own ones. Idempotent.

@@ -12,8 +12,6 @@ from dra_spawner.dra.allocation.visibility import Visibility, published_names
 from dra_spawner.dra.cel.evaluation.device import OWN_DOMAIN
 from dra_spawner.dra.model.devices import Device, PoolId, ResourceSlice
 
-__all__ = ["Candidates", "DeviceKinds", "kinds_of"]
-
 #: What rules about drivers look at, whatever selectors do.
 _ALWAYS_SEEN: Final = frozenset({f"{OWN_DOMAIN}/type", f"{OWN_DOMAIN}/ifName"})
 

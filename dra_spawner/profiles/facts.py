@@ -16,16 +16,6 @@ from dra_spawner.dra.model.taint_rules import DeviceTaintRule, applied, with_rul
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.scheduler_rules import SchedulerRules, rules_of
 
-__all__ = [
-    "GATE_OF_FIELD",
-    "ClusterFacts",
-    "claim_webhooks",
-    "has_cloud_nodes",
-    "published_devices",
-    "unpublished_devices",
-]
-
-
 #: The gate without which an API server drops a field of claims.
 GATE_OF_FIELD: Final[Mapping[str, str]] = {
     "capacity": "DRAConsumableCapacity",

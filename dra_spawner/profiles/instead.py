@@ -15,16 +15,6 @@ from dra_spawner.profiles.choices import default_choice, profile_slug, profiles_
 from dra_spawner.profiles.syntax.layers import override_of
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = [
-    "INSTEAD",
-    "MOST_INSTEAD",
-    "TAKE_INSTEAD",
-    "choice_words",
-    "instead_problems",
-    "instead_schema",
-    "named_choices_problems",
-]
-
 INSTEAD: Final = "instead"
 TAKE_INSTEAD: Final = "take_instead"
 #: Most choices that one names.

@@ -12,8 +12,6 @@ from typing import Any, Final
 from dra_spawner.profiles.choices import profile_slug, profiles_of
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = ["profile_name_problems"]
-
 _TEXT: Final = "a text that is not empty"
 #: Key of the profile among the options of a server.
 _RESERVED: Final = "profile"

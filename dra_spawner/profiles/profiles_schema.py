@@ -13,8 +13,6 @@ from dra_spawner.profiles.instead import INSTEAD, TAKE_INSTEAD, instead_schema
 from dra_spawner.profiles.intel_gas.gas_language import intel_gas_schema
 from dra_spawner.profiles.syntax.json_schema import DRAFT, json_schema
 
-__all__ = ["profiles_schema"]
-
 #: What only a whole value has to satisfy, and a profile's or a choice's part of it need not.
 _OF_WHOLES: Final = frozenset({"required", "not", "oneOf", "if", "then", "else"})
 

@@ -7,15 +7,6 @@ from typing import Any, Final
 
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = [
-    "LONGEST_LIFETIME",
-    "SHORTEST_IDLE",
-    "SHORTEST_LIFETIME",
-    "SHORTEST_NOTICE",
-    "allowed_instead",
-    "limit_problems",
-]
-
 #: JupyterHub asks its proxy, and servers report, every five minutes; a browser's connection counts each half a minute.
 SHORTEST_IDLE: Final = 360
 #: Seconds that the maximum lifetime of a server may have: in the shortest one, a user must be able to do something.

@@ -67,8 +67,6 @@ from dra_spawner.service.web_settings import cookie_secret
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.versions import installed_problems
 
-__all__ = ["DRASpawnerService", "run_service"]
-
 _RETRY_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 5.0
 

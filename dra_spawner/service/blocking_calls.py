@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["BlockingCalls", "in_daemon_thread"]
-
 _Result = TypeVar("_Result")
 
 

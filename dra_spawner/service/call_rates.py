@@ -8,8 +8,6 @@ from typing import Final
 
 from dra_spawner.placeholders.planner.targets.policy import Budget, Tokens
 
-__all__ = ["CallRates", "ClassRates"]
-
 #: Limit of people who are remembered; the one who has not asked for the longest time is forgotten.
 _MAX_CALLERS: Final = 5_000
 _ALL: Final = ""

@@ -14,8 +14,6 @@ from typing import Any, Final
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["ChangeFeed", "TooManyStreams"]
-
 _MAX_STREAMS: Final = 200
 #: Limit of past events, for clients that come back.
 _KEPT: Final = 1_000

@@ -15,8 +15,6 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.versions import KUBERNETES, minor_version, version_problem
 
-__all__ = ["cluster_version_problem", "follow_release", "learn_release"]
-
 log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 5.0

@@ -41,8 +41,6 @@ from dra_spawner.service.tickets.ticket_service import TicketService
 from dra_spawner.service.wait_learning import WaitLearning
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["ReplicaReadiness", "Role", "ServiceContext"]
-
 _ANSWER_BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 #: Lists of the API that show what people set.
 _SET_BY_PEOPLE: Final = ("audit", "calendar-entries", "placeholders", "profiles", "settings")

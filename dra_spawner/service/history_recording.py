@@ -17,8 +17,6 @@ from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
-__all__ = ["HistoryRecording"]
-
 log = logging.getLogger(__name__)
 
 #: Time between two looks whether the database hangs.

@@ -24,8 +24,6 @@ from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 
-__all__ = ["LeaderLabel"]
-
 log = logging.getLogger(__name__)
 
 _CHECK_SECONDS: Final = 0.5

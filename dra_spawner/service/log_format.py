@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from tornado.log import LogFormatter, access_log
 
-__all__ = ["JSON", "ServiceLogFormatter", "join_logs", "log_request"]
-
 #: Value of ``log_format`` for JSON.
 JSON: Final = "json"
 

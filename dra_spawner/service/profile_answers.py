@@ -16,8 +16,6 @@ from typing import Any, Final
 from dra_spawner.common.owned_tasks import begin_task
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
-__all__ = ["ProfileAnswer", "ProfileAnswers"]
-
 #: Age after which an answer is computed again although nothing has changed: waits pass.
 _MAX_SECONDS: Final = 10.0
 #: Time for which an answer is given although something has changed, as a multiple of the time to compute it.

@@ -16,8 +16,6 @@ from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice
 
-__all__ = ["SelfExamination", "questions_of_service"]
-
 _KEPT_SECONDS: Final = 60.0
 _HUB_API: Final = "hub/api"
 

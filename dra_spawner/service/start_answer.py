@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 
 from tornado.netutil import bind_sockets
 
-__all__ = ["StartAnswer", "interface_of"]
-
 _POLL_SECONDS: Final = 0.1
 _CLIENT_SECONDS: Final = 1.0
 _HEADERS: Final = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nCache-Control: no-store\r\n"

@@ -22,8 +22,6 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 
-__all__ = ["WaitLearning"]
-
 log = logging.getLogger(__name__)
 
 _PAST: Final = timedelta(days=14)

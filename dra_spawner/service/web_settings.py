@@ -11,8 +11,6 @@ from jupyterhub.services.auth import HubOAuth
 
 from dra_spawner import names
 
-__all__ = ["WebSettings", "cookie_secret"]
-
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:

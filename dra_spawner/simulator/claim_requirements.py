@@ -12,8 +12,6 @@ from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import ClaimReference, Pod
 from dra_spawner.simulator.scheduler.node_fit import Filter, FilterVerdict, FitCode
 
-__all__ = ["ClaimRequirement", "claim_requirements", "leftover_claim"]
-
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequirement:

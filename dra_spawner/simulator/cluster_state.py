@@ -18,8 +18,6 @@ from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.model.table import Groups, Table
 
-__all__ = ["ClusterState"]
-
 
 class ClusterState:
     """All objects that decide where pods run, with indexes.

@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 from dra_spawner.simulator.model.table import ChangeLog, Table
 
-__all__ = ["FailedFits"]
-
 T = TypeVar("T")
 
 

@@ -32,8 +32,6 @@ from dra_spawner.simulator.scheduler.node_fit import (
     named_nodes,
 )
 
-__all__ = ["Fitting", "NodeAnswer", "PodFit"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:

@@ -18,8 +18,6 @@ from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 
-__all__ = ["ForkableCluster"]
-
 
 class ForkableCluster:
     """Nodes, slices, rules for taints, classes, claims, templates and pods of a cluster.

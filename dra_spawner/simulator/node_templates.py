@@ -39,8 +39,6 @@ from dra_spawner.simulator.model.pods import ClaimReference, Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
 
-__all__ = ["AddedNode", "NodeTemplate", "TemplateError", "add_node", "lasting_taints", "template_of"]
-
 _NODE_NAME_FIELD: Final = "metadata.name"
 _MAX_LABEL: Final = 63
 _MAX_NAME: Final = 253

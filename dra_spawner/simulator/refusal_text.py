@@ -13,20 +13,6 @@ from dra_spawner.dra.allocation.cause_text import ENOUGH_IS_FREE, CauseText, Ref
 from dra_spawner.simulator.fitting import NodeAnswer, PodFit
 from dra_spawner.simulator.scheduler.node_fit import Filter
 
-__all__ = [
-    "CLOSED",
-    "DOUBTFUL",
-    "DRAINED",
-    "MORE_THAN_ANY_MACHINE",
-    "NODE_CAUSES",
-    "NO_NODE",
-    "NO_SUCH_MACHINE",
-    "nearest_cause",
-    "never_sentence",
-    "refusal_detail",
-    "waiting_sentence",
-]
-
 _MAX_REASONS: Final = 3
 NO_NODE: Final = "there is no node"
 """Answer of `refusal_detail` where no node refuses."""

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from dra_spawner.simulator.scheduler.node_fit import FilterVerdict
 
-__all__ = ["SnapshotError", "SnapshotProblem", "Undecided", "find"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

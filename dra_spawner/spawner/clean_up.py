@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 #: request after a minute (``--request-timeout``).
 _LATE_LOOK_SECONDS: Final = (2.0, 13.0, 60.0)
 
-__all__ = ["begin_removal", "begin_sweeping", "companion_kinds", "remove"]
-
 
 def begin_removal(objects: StartObjects, pod_name: str, log: Logger) -> asyncio.Task[None]:
     """Begin to remove the objects of a start; requests are retried while the API server does not answer."""

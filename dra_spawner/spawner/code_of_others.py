@@ -6,8 +6,6 @@ import sys
 import traceback
 from typing import Final
 
-__all__ = ["failure_of_others"]
-
 #: Characters of an error's text.
 _LONGEST: Final = 300
 _OWN: Final = frozenset(("dra_spawner", "kubespawner"))

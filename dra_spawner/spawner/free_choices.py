@@ -38,18 +38,6 @@ from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.smaller_choice import ClaimsSize, claims_size, is_smaller, size_order
 
-__all__ = [
-    "FREE",
-    "MOST_OFFERED",
-    "FreeChoice",
-    "NamedInstead",
-    "OtherChoices",
-    "free_choices",
-    "named_instead",
-    "other_choices",
-    "states_of",
-]
-
 #: Choices that a user is offered.
 MOST_OFFERED: Final = 3
 #: Choices of other profiles, and of the own one, that are compiled; a form may have hundreds.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dra_spawner.spawner.progress.activity_report import ActivityReport
     from dra_spawner.spawner.progress.session_time import SessionTime
 
-__all__ = ["HomePage"]
-
 #: Age in seconds of what the home page says about devices.
 _DEVICE_NOTE_SECONDS = 10.0
 #: Seconds of a server's lifetime after which they are stored.

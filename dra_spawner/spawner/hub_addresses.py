@@ -15,8 +15,6 @@ from dra_spawner.spawner.hub_parts.running_hub import serve_in_hub
 if TYPE_CHECKING:
     from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 
-__all__ = ["AVAILABILITY", "DEVICES", "START", "TICKETS", "USE", "serve"]
-
 AVAILABILITY: Final = "dra-spawner/availability"
 START: Final = "dra-spawner/start"
 TICKETS: Final = "dra-spawner/tickets"

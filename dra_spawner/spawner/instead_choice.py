@@ -14,8 +14,6 @@ from dra_spawner.spawner.free_choices import FREE, named_instead, states_of
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.ticket_access import queue_hub, tickets_of
 
-__all__ = ["TakenInstead", "first_available", "taken_instead"]
-
 
 @dataclass(frozen=True, slots=True)
 class TakenInstead:

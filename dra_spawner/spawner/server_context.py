@@ -16,8 +16,6 @@ from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
 from dra_spawner.spawner.settings import SpawnerSettings, applied_later
 
-__all__ = ["ServerContext", "parts_of"]
-
 #: Traits that a profile may change for one start only; the overrides of a profile are merged into dicts in place.
 _OF_ONE_START: Final = (
     "device_claims",

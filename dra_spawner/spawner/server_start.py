@@ -42,8 +42,6 @@ from dra_spawner.spawner.steps.pod_failures import PodCannotRun
 from dra_spawner.spawner.steps.pod_watch import PodWatch, pod_of
 from dra_spawner.spawner.steps.second_pod import plan_second_pod
 
-__all__ = ["ServerStart", "begin_sweeps"]
-
 #: Seconds between checks of the reflector for a terminating pod; they make no requests.
 _POD_LOOK_SECONDS = 0.1
 #: Seconds that a cancelled start waits for its clean-up: JupyterHub stops the server a second after it has cancelled.

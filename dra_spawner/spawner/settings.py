@@ -13,8 +13,6 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.scheduler_rules import GATES
 from dra_spawner.profiles.server_limits import SHORTEST_IDLE, SHORTEST_LIFETIME, SHORTEST_NOTICE, allowed_instead
 
-__all__ = ["SpawnerSettings", "applied_later"]
-
 
 class SpawnerSettings(KubeSpawner):
     """KubeSpawner with the traits of `DRASpawner`."""

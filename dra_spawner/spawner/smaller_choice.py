@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = ["ClaimsSize", "claims_size", "is_smaller", "size_order"]
-
 #: Device class, number of devices and share of each by request.
 ClaimsSize = Mapping[tuple[str, str], tuple[str, int, Mapping[str, Quantity]]]
 

@@ -32,8 +32,6 @@ from dra_spawner.spawner.progress.durations import duration_text
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, wrong_profile_sentence
 
-__all__ = ["SpawnForm"]
-
 #: How long a form waits for a new answer about availability; then it shows the last one.
 _AVAILABILITY_WAIT_SECONDS: Final = 0.3
 

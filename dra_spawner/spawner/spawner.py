@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from dra_spawner.spawner.devices.reader import Reading
     from dra_spawner.spawner.my_devices.own_devices import OwnDevices
 
-__all__ = ["DRASpawner", "SpawnerParts"]
-
 #: Of namespaces of users, unless the configuration sets another. It allows what servers of JupyterHub usually need.
 _POD_SECURITY_LEVEL: Final = "baseline"
 

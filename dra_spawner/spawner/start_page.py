@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from dra_spawner.spawner.devices.reader import Reading
     from dra_spawner.spawner.free_choices import FreeChoice, OtherChoices
 
-__all__ = ["StartPage"]
-
 #: Seconds between counts of the servers that wait.
 _COUNT_SECONDS = 2.0
 #: Age in seconds of what the page says that would start now.

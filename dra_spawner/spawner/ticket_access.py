@@ -11,8 +11,6 @@ from dra_spawner.spawner.server_context import ServerContext
 if TYPE_CHECKING:
     from dra_spawner.ticket_store.ticket_store import TicketStore
 
-__all__ = ["forget_tickets", "queue_hub", "tickets_of"]
-
 
 def tickets_of(server: ServerContext) -> TicketStore | None:
     """The queue of a server's hub; None if ``DRASpawner.tickets`` is off.

@@ -45,8 +45,6 @@ from dra_spawner.fairness.tickets.ticket_data import MAX_BYTES, TicketsCorrupt, 
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.placeholders.lifecycle import TicketEvent
 
-__all__ = ["TicketStore", "TicketsUnavailable"]
-
 log = logging.getLogger(__name__)
 
 #: Tries of a change that others write at the same time.

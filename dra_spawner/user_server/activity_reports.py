@@ -16,8 +16,6 @@ from dra_spawner.common.thread_turns import ThreadTurns
 from dra_spawner.user_server.hub_question import NotKnown, hub_json
 from dra_spawner.user_server.shown_devices import text
 
-__all__ = ["ActivityReports", "activity_of_server", "read_warning"]
-
 log = logging.getLogger(__name__)
 
 _ADDRESS: Final = "dra-spawner/activity"

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 from dra_spawner.user_server.shown_devices import InvalidAnswer, ShownDevices, read_answer, text
 
-__all__ = ["NotKnown", "ask_hub", "hub_json"]
-
 _DEVICES: Final = "dra-spawner/devices"
 #: The hub itself waits up to 3 s for the cluster.
 _LIMIT_SECONDS: Final = 5.0

@@ -23,8 +23,6 @@ from dra_spawner.user_server.hub_question import NotKnown, hub_json
 from dra_spawner.user_server.own_devices import devices_of_server, is_hub_server
 from dra_spawner.user_server.shown_devices import ShownDevices
 
-__all__ = ["DevicesHandler", "KeepHandler", "LastAnswer"]
-
 _ADDRESS: Final = (names.PROJECT, "devices")
 _KEEP: Final = (names.PROJECT, "keep")
 _KEEP_AT_HUB: Final = "dra-spawner/keep"

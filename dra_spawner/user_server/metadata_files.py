@@ -15,8 +15,6 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.user_server.shown_devices import NetworkInterface, ShownDevice, text
 
-__all__ = ["DIRECTORY", "devices_in_files"]
-
 DIRECTORY: Final = Path("/var/run/kubernetes.io/dra-device-attributes")
 _KINDS: Final = ("resourceclaims", "resourceclaimtemplates")
 #: The fields that are read are the same in all of them.

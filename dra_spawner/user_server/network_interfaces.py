@@ -8,8 +8,6 @@ from typing import Final
 
 from dra_spawner.user_server.shown_devices import NetworkInterface, ShownDevice
 
-__all__ = ["DIRECTORY", "MISSING", "with_present_interface"]
-
 #: The kernel's interfaces of this network namespace, a folder for each (sysfs-class-net).
 DIRECTORY: Final = Path("/sys/class/net")
 MISSING: Final = "missing"

@@ -12,8 +12,6 @@ from dra_spawner.user_server.network_interfaces import DIRECTORY as INTERFACES
 from dra_spawner.user_server.network_interfaces import with_present_interface
 from dra_spawner.user_server.shown_devices import ShownDevice, ShownDevices
 
-__all__ = ["devices_of_server", "is_hub_server"]
-
 
 def is_hub_server(environment: Mapping[str, str], directory: Path = DIRECTORY) -> bool:
     """Whether there is anybody to ask: a hub, or a driver's files."""

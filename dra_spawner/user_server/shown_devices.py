@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-__all__ = ["InvalidAnswer", "NetworkInterface", "Share", "ShownDevice", "ShownDevices", "read_answer", "text"]
-
 #: The only version of the hub's answer that is understood.
 _VERSION: Final = 1
 _LONGEST_TEXT: Final = 300

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dra_spawner.user_server.own_devices import devices_of_server
 from dra_spawner.user_server.shown_devices import ShownDevice, ShownDevices, text
 
-__all__ = ["lines", "run_whoami"]
-
 
 def run_whoami(options: Namespace) -> int:
     """Print the devices; return 1 if they are not known."""

@@ -8,8 +8,6 @@ from typing import Any, Final, TextIO
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
 from dra_spawner.commands.asking.text_table import table
 
-__all__ = ["print_classes"]
-
 #: Begin of the service's problems about calendar entries.
 _OF_ENTRIES: Final = "Scale-ahead: calendar entry "
 

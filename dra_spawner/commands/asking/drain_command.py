@@ -9,8 +9,6 @@ from urllib.parse import quote
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
 from dra_spawner.commands.asking.text_table import table
 
-__all__ = ["begin_drain", "end_drain", "print_drains"]
-
 _KINDS: Final = {"draining": "node", "devices": "device"}
 
 

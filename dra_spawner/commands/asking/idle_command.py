@@ -8,8 +8,6 @@ from typing import Any, TextIO
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
 from dra_spawner.commands.asking.text_table import table
 
-__all__ = ["print_idle"]
-
 
 def print_idle(client: ServiceClient, out: TextIO, *, as_json: bool) -> int:
     """Print servers with devices, the most idle device-hours first; 1 if a server is idle, else 0.

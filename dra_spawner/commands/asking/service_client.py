@@ -12,8 +12,6 @@ from urllib.parse import quote, urlsplit
 
 from dra_spawner import names
 
-__all__ = ["TOKEN_VARIABLES", "URL_VARIABLE", "NotAnswered", "Refused", "ServiceClient", "client_of", "printable"]
-
 URL_VARIABLE: Final = "DRA_SPAWNER_URL"
 TOKEN_VARIABLES: Final = ("DRA_SPAWNER_TOKEN", "JUPYTERHUB_API_TOKEN")
 _MAX_BYTES: Final = 32 * 2**20

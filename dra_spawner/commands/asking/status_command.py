@@ -8,8 +8,6 @@ from typing import Any, Final, TextIO
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
 from dra_spawner.commands.asking.text_table import span, table
 
-__all__ = ["print_status"]
-
 #: Age of the data from which they count as old, as on the pages.
 _OLD_SECONDS: Final = 15.0
 

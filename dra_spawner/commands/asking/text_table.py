@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from dra_spawner.commands.asking.service_client import printable
 
-__all__ = ["span", "table"]
-
 _MAX_WIDTH = 60
 
 

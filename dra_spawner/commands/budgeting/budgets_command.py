@@ -25,8 +25,6 @@ from dra_spawner.history.imports.imported_rows import SourceError
 from dra_spawner.history.records import Launch
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
 
-__all__ = ["BudgetsOptions", "run_budgets"]
-
 _LONGEST_NAME: Final = 40
 
 

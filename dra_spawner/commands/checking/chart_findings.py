@@ -11,8 +11,6 @@ from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import hub_rules
 
-__all__ = ["chart_findings"]
-
 _USER_SCHEDULER: Final = "user-scheduler"
 
 

@@ -33,8 +33,6 @@ from dra_spawner.profiles.server_limits import limit_problems
 from dra_spawner.profiles.syntax.problems import on_one_line
 from dra_spawner.versions import minor_version, patch_number
 
-__all__ = ["CheckOptions", "check_profiles", "run_check"]
-
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:

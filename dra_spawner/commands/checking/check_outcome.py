@@ -15,8 +15,6 @@ from dra_spawner.profiles.lint import CheckReport, Inventory
 from dra_spawner.profiles.lint.hub_rules import UNREAD_CODE
 from dra_spawner.profiles.syntax.problems import on_one_line
 
-__all__ = ["NODES_MAY_BE_ADDED", "CheckOutcome", "title"]
-
 #: The hub's setting.
 NODES_MAY_BE_ADDED: Final = "nodes_may_be_added"
 

@@ -17,8 +17,6 @@ from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.simulator.model.claims import TrackedClaim
 from dra_spawner.versions import kubelet_version
 
-__all__ = ["facts_of_objects", "read_objects"]
-
 _KINDS = {
     "Node": ("v1",),
     "Namespace": ("v1",),

@@ -14,8 +14,6 @@ from dra_spawner.profiles.instead import INSTEAD, TAKE_INSTEAD, named_choices_pr
 from dra_spawner.profiles.lint import hub_rules
 from dra_spawner.profiles.syntax.layers import override_of
 
-__all__ = ["JUDGED", "hub_setting_findings", "path_of_setting", "start_timeout"]
-
 #: Traits of `DRASpawner`, but those that the profile language reads.
 JUDGED: Final = frozenset(
     (

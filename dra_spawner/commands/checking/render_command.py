@@ -44,9 +44,6 @@ from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, p
 from dra_spawner.spawner.objects.pod_devices import attach_claims
 from dra_spawner.spawner.objects.shared_objects import SharedObject
 
-__all__ = ["RenderOptions", "run_render"]
-
-
 #: Replaces the server's image where none is configured as plain text.
 _IMAGE = "quay.io/jupyterhub/singleuser"
 _NOTEBOOK = "notebook"

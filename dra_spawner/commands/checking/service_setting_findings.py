@@ -27,8 +27,6 @@ from dra_spawner.profiles.lint import hub_rules
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
 from dra_spawner.simulator.packing.packing import packing_problem
 
-__all__ = ["service_setting_findings"]
-
 _RULE: Final = hub_rules.SERVICE_SETTINGS
 _HOLD: Final = 300
 _KEPT_DAYS: Final = 365

@@ -9,8 +9,6 @@ from traitlets import HasTraits, TraitError, TraitType
 from dra_spawner.profiles.syntax.problems import Problem
 from dra_spawner.profiles.syntax.settings_reader import shown_setting
 
-__all__ = ["trait_problems"]
-
 _ALLOWED: Final = "; allowed: "
 #: Of traitlets, in words of messages.
 _WORDS: Final = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["InputError"]
-
 _LONGEST_FIELD: Final = 500
 _LONGEST_PROBLEM: Final = 1_000
 

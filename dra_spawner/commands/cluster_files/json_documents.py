@@ -18,8 +18,6 @@ from dra_spawner.commands.cluster_files.json_places import (
 )
 from dra_spawner.commands.cluster_files.limits import Limits
 
-__all__ = ["load"]
-
 _SURROGATES: Final = ("\\ud", "\\uD")
 """Beginning of an escape for half of a character (a surrogate)."""
 

@@ -10,8 +10,6 @@ from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]  # in the library, not in its stubs
 from typing import Final
 
-__all__ = ["JsonPlaces", "LineCounter", "PathPart", "Place", "find_place", "parse_path", "path_text", "skip_space"]
-
 PathPart = str | int
 """Key of an object, or index in a list."""
 

@@ -10,8 +10,6 @@ from typing import Final
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, GATES, RULES, Release, SchedulerRules, rules_of
 from dra_spawner.versions import kubelet_version
 
-__all__ = ["add_feature_gate", "feature_gate", "kubelet_release", "kubernetes_release", "rules_of_objects"]
-
 _RELEASE: Final = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})")
 
 

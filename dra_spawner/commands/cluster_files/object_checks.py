@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from dra_spawner.dra.cel import CelCompileError, CelUnsupportedError, compile_selector
 from dra_spawner.dra.model.objects import CapacityRange, DeviceClass, ObjectError, ResourceClaim, ResourceSlice
 
-__all__ = ["check_object"]
-
 
 def check_object(item: DeviceClass | ResourceClaim | ResourceSlice) -> None:
     """Check a slice's ranges of capacities and its counters, or the selectors of a class or a claim without allocation.

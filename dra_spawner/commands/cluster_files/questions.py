@@ -15,18 +15,6 @@ from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP, T
 from dra_spawner.simulator.model.claims import ClaimTemplate
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = [
-    "READABLE",
-    "ClusterObjects",
-    "FitInput",
-    "FitQuestion",
-    "has_kind",
-    "in_v1",
-    "read_input",
-    "separate_questions",
-]
-
-
 OLD_API: Final = f"{RESOURCE_GROUP}/v1beta1"
 _EXACTLY: Final = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
 

@@ -11,8 +11,6 @@ from dra_spawner.commands.cluster_files.documents import Document, read_document
 from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.limits import CLUSTER_FILES, Limits
 
-__all__ = ["Progress", "read_files", "shown_names"]
-
 _STANDARD_INPUT: Final = "-"
 _CHUNK_BYTES: Final = 2**20
 

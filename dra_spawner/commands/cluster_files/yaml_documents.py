@@ -15,9 +15,6 @@ from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.json_places import PathPart, path_text
 from dra_spawner.commands.cluster_files.limits import Limits
 
-__all__ = ["YamlPlaces", "load"]
-
-
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG_DIRECTIVE: Final = re.compile(r"^%TAG", re.MULTILINE)
 _MAX_TAG_DIRECTIVES: Final = 100

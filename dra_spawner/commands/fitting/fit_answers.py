@@ -24,9 +24,6 @@ from dra_spawner.simulator.packing.packed_claims import packed_claims
 from dra_spawner.simulator.packing.packing import Packing
 from dra_spawner.simulator.usage.device_doubts import missing_devices
 
-__all__ = ["NOTHING_ASKED", "Answer", "NodeGroup", "answer_all"]
-
-
 NOTHING_ASKED: Final = (
     "nothing asks for a device: give a ResourceClaim, a ResourceClaimTemplate or a Pod that names one"
 )

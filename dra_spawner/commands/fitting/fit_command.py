@@ -20,9 +20,6 @@ from dra_spawner.dra.allocation.verdicts import NodeVerdict, VerdictKind
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, Release, SchedulerRules, rules_of
 
-__all__ = ["FitOptions", "run_fit"]
-
-
 MAX_STEPS: Final = 1_000_000
 """Limit of the search on one node, about as much as kube-scheduler does before it gives up after 10 s."""
 

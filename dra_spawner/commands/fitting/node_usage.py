@@ -18,8 +18,6 @@ from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.usage.device_doubts import missing_devices
 from dra_spawner.simulator.usage.utilization import ClassWeights, NodeUtilization, Utilization
 
-__all__ = ["STRONG_DIFFERENCE", "ClusterUsage", "NodeUsage", "PoolUsage", "SnapshotObjects", "usage"]
-
 STRONG_DIFFERENCE: Final = Fraction(1, 4)
 """Difference from which two figures differ strongly: half of cluster-autoscaler's default scale-down threshold."""
 

@@ -9,8 +9,6 @@ from fractions import Fraction
 from dra_spawner.commands.fitting.fit_command import names_text
 from dra_spawner.commands.fitting.node_usage import ClusterUsage, NodeUsage
 
-__all__ = ["to_json", "usage_table"]
-
 _MARK = "!"
 _TEXT_WIDTH = 60
 _HEADINGS = ("nodes", "autoscaler", "weighted", "by driver (autoscaler | weighted)")

@@ -16,8 +16,6 @@ from dra_spawner.commands.fitting.usage_table import to_json, usage_table
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["UtilizationOptions", "run_utilization"]
-
 
 @dataclass(frozen=True, slots=True)
 class UtilizationOptions:

@@ -16,8 +16,6 @@ from dra_spawner.history.imports.csv_import import COLUMNS, NO_DEVICES
 from dra_spawner.history.records import Launch, NodeLeadTime, RecordedDecision
 from dra_spawner.history.user_names import UserNameMode
 
-__all__ = ["ExportOptions", "run_export"]
-
 _LEAD_TIME_COLUMNS: Final = ("uid", "node", "kind", "asked", "created", "ready", "slices", "images")
 _DECISION_COLUMNS: Final = (
     "id",

@@ -6,8 +6,6 @@ from typing import TextIO
 
 from dra_spawner.commands.history_files.opening import CommandError, DatabaseOptions, opened
 
-__all__ = ["run_forget"]
-
 
 def run_forget(user: str, options: DatabaseOptions, output: TextIO, messages: TextIO) -> int:
     """Delete launches of a user, and decisions about the user's servers.

@@ -19,8 +19,6 @@ from dra_spawner.history.imports.jupyterhub_import import JupyterHubSource
 from dra_spawner.history.imports.prometheus_import import DEFAULT_QUERY, PrometheusSource
 from dra_spawner.history.records import Launch
 
-__all__ = ["ImportOptions", "run_import"]
-
 _BATCH: Final = 5_000
 _SHOWN_BAD: Final = 20
 

@@ -17,8 +17,6 @@ from dra_spawner.history.settings import DEFAULT_DIRECTORY, IN_MEMORY, HistorySe
 from dra_spawner.history.stored_settings import KeyFileError
 from dra_spawner.history.user_names import UserNameMode
 
-__all__ = ["CommandError", "DatabaseOptions", "opened"]
-
 _CONFIG: Final = "dra_spawner_service_config.py"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ANSWER", "CHART_CLASS", "KNOWN_CLASSES", "OBJECT", "OUR_CLASS", "QUESTION", "SECTIONS"]
-
 QUESTION: Final = "question.json"
 ANSWER: Final = "answer.json"
 OBJECT: Final = "\0object"

@@ -38,8 +38,6 @@ from dra_spawner.commands.hub_files.code_exchange import (
     SECTIONS,
 )
 
-__all__ = ["encoded", "run"]
-
 _MEMORY_BYTES: Final = 4 * 2**30
 _MAX_VALUES: Final = 500_000
 _MAX_LEVELS: Final = 100

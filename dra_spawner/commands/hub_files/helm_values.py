@@ -26,9 +26,6 @@ from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import hub_rules
 from dra_spawner.profiles.user_form.policy_choices import FROM_POLICY
 
-__all__ = ["profiles_of_values"]
-
-
 _SETTINGS_DIRECTORY: Final = "/usr/local/etc/jupyterhub/jupyterhub_config.d/"
 #: Files that the hub's container has, and code may read.
 _NAMESPACE_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from dra_spawner.commands.hub_files.code_exchange import ANSWER, KNOWN_CLASSES, OBJECT, QUESTION, SECTIONS
 
-__all__ = ["SECONDS", "CodeOutcome", "CodeProblem", "HubCode", "SpawnerClass", "run_hub_code", "settings_without_code"]
-
 SECONDS: Final = 60.0
 """Longest time of one piece of code."""
 _PIECES_AT_MOST: Final = 3

@@ -9,8 +9,6 @@ from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
 from dra_spawner.profiles.choices import profiles_of
 
-__all__ = ["check_size"]
-
 MAX_PROFILES: Final = 1_000
 MAX_OPTIONS: Final = 50
 """Maximum of one profile."""

@@ -10,8 +10,6 @@ from dra_spawner.commands.hub_files.hub_code import SpawnerClass
 from dra_spawner.commands.hub_files.service_chart import ServiceValues
 from dra_spawner.profiles.findings import Finding
 
-__all__ = ["ChartValues", "ProfilesFound"]
-
 
 @dataclass(frozen=True, slots=True)
 class ChartValues:

@@ -9,8 +9,6 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.commands.hub_files.values_tree import at, without_nulls
 
-__all__ = ["ServiceValues", "service_of_hub", "services_in"]
-
 #: Keys of ``service`` in the chart's values, which sections of that name in other charts lack.
 _SERVICE_KEYS: Final = frozenset(("config", "extraConfig"))
 _LONGEST_NAME: Final = 255

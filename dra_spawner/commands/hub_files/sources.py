@@ -30,9 +30,6 @@ from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import hub_rules
 
-__all__ = ["DEFAULT_FILE", "kind_of_object", "read_profiles"]
-
-
 #: File to read when none is named.
 DEFAULT_FILE = "jupyterhub_config.py"
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 from dra_spawner.common.counted_text import listed
 from dra_spawner.profiles.syntax.keys import FORMS, REQUEST_KEYS
 
-__all__ = ["LIST_NAMES", "at", "hubs_in", "is_claims", "lists_in", "merged_as_helm", "shown_keys", "without_nulls"]
-
 LIST_NAMES: Final = ("profile_list", "profileList")
 
 #: The chart's name, under which umbrella charts have it unless they rename it.

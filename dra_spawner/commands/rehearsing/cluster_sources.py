@@ -21,8 +21,6 @@ from dra_spawner.placeholders.planner.targets.limits import Quota, quota_of
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["ReadCluster", "cluster_of_api", "cluster_of_files"]
-
 _CONFIG_MAP: Final = "ConfigMap"
 _QUOTA: Final = "ResourceQuota"
 _VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -11,8 +11,6 @@ from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.commands.cluster_files.limits import PROFILE_FILES
 from dra_spawner.commands.replaying.cluster_file import ClusterFile, parse_cluster
 
-__all__ = ["read_description"]
-
 _LONGEST: Final = timedelta(days=7)
 
 

@@ -40,8 +40,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_table import rehearsal_json, re
 from dra_spawner.scale_ahead.rehearsal.rehearse import rehearse
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["RehearseOptions", "run_rehearse"]
-
 
 def _now() -> datetime:
     return datetime.now(UTC)

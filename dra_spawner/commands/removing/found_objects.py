@@ -9,8 +9,6 @@ from dra_spawner import names
 from dra_spawner.commands.removing import marks
 from dra_spawner.common.json_types import JsonObject
 
-__all__ = ["ApiKind", "ClaimConsumer", "FoundLease", "FoundObject", "FoundPod", "SurveyedObjects"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class ApiKind:

@@ -10,17 +10,6 @@ from typing import Final
 
 from dra_spawner import names
 
-__all__ = [
-    "ADMINISTRATORS_KINDS",
-    "HUBS_NAMES",
-    "NODE_LABELS",
-    "OBJECT_MARKS",
-    "POD_ANNOTATIONS",
-    "POD_LABELS",
-    "is_administrators_name",
-    "node_labels",
-]
-
 #: Removed from nodes. Servers require `names.IMAGES_READY`, and a kubelet that restarts ends pods whose required label
 #: the node lacks, so this label is removed only from nodes without servers.
 NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES_PREFIX)

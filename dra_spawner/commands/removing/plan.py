@@ -16,8 +16,6 @@ from dra_spawner.commands.removing import marks
 from dra_spawner.commands.removing.found_objects import FoundObject, FoundPod, SurveyedObjects
 from dra_spawner.common.counted_text import listed
 
-__all__ = ["LeftObject", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
-
 #: Values of the label `names.PART` on objects of starts, and their descriptions in reasons.
 _PARTS: Final = {
     "device-claim": "created by a start",

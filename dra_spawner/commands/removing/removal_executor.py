@@ -12,8 +12,6 @@ from dra_spawner.commands.removing.survey import LEASES, PODS, Failures, Survey
 from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, PatchType, resource_path
 
-__all__ = ["GONE_SECONDS", "RemovalExecutor"]
-
 GONE_SECONDS: Final = 60.0
 """Time that a deleted object may take to disappear."""
 

@@ -16,8 +16,6 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource
 from dra_spawner.kube.client.discovery import api_groups
 from dra_spawner.kube.client.rights import MissingRight, missing_rule
 
-__all__ = ["LEASES", "PODS", "Failures", "Survey"]
-
 PODS: Final = ApiKind("v1", "pods", "Pod")
 NODES: Final = ApiKind("v1", "nodes", "Node", namespaced=False)
 LEASES: Final = ApiKind(names.COORDINATION_API, "leases", "Lease")

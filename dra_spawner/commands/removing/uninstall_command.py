@@ -18,9 +18,6 @@ from dra_spawner.commands.removing.survey import Failures, Survey
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect
 
-__all__ = ["UninstallOptions", "run_uninstall"]
-
-
 _ROUNDS: Final = 4
 """Rounds of survey and removal, for objects that change in between."""
 

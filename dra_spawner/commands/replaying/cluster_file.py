@@ -14,8 +14,6 @@ from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.replay.classes import WeeklyClass
 from dra_spawner.scale_ahead.replay.traces import Durations
 
-__all__ = ["ClusterFile", "parse_cluster"]
-
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _Built = TypeVar("_Built")
 

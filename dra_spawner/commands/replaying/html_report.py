@@ -24,8 +24,6 @@ from dra_spawner.scale_ahead.reports.plots import PolicyPoint, frontier_svg, tim
 from dra_spawner.scale_ahead.reports.printable import printable
 from dra_spawner.scale_ahead.reports.timeline import DayOfTimeline, Timeline, steps, worst_day
 
-__all__ = ["ReportFacts", "html_report"]
-
 _TEMPLATES: Final = Loader(str(Path(__file__).parent / "templates"))
 
 

@@ -36,8 +36,6 @@ from dra_spawner.scale_ahead.replay.results import ReplayResult
 from dra_spawner.scale_ahead.replay.traces import Trace
 from dra_spawner.scale_ahead.reports.printable import printable
 
-__all__ = ["ReplayOptions", "run_replay"]
-
 _SKIPPED_SHOWN = 10
 
 

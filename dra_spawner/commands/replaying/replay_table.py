@@ -10,8 +10,6 @@ from dra_spawner.scale_ahead.demand.minutes import datetime_of
 from dra_spawner.scale_ahead.replay.results import ReplayResult
 from dra_spawner.scale_ahead.reports.miss_rows import entry_line, miss_json
 
-__all__ = ["HEADINGS", "cells", "miss_lines", "result_json", "table"]
-
 HEADINGS: Final = (
     "policy",
     "hits",

@@ -12,8 +12,6 @@ from dra_spawner.scale_ahead.replay.replay import Scenario, replay
 from dra_spawner.scale_ahead.replay.results import ReplayResult
 from dra_spawner.scale_ahead.reports.timeline import Timeline
 
-__all__ = ["KindReport", "PolicyReport", "detailed_policies", "kind_report"]
-
 _MAX_DETAILED: Final = 4
 _FIXED: Final = "fixed:"
 

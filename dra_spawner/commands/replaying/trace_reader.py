@@ -18,8 +18,6 @@ from dra_spawner.history.imports.limited_lines import TooManyLines, limited_line
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, minute_of
 from dra_spawner.scale_ahead.replay.traces import Trace
 
-__all__ = ["LONGEST_GAP", "TraceRows", "read_trace"]
-
 LONGEST_GAP: Final = timedelta(days=4)
 """Limit of a time without rows: a longer one is a gap in the record, not quiet days."""
 _TIMES: Final = ("time", "minute", "asked", "minute_utc")

@@ -17,8 +17,6 @@ from dra_spawner.user_server.shown_devices import (
     text,
 )
 
-__all__ = ["PHASES", "ChoiceState", "Tried", "judged", "shown_devices"]
-
 _NVIDIA: Final = "gpu.nvidia.com"
 _MAX_LINES: Final = 64
 _TEXTS: Final = ("driver", "pool", "name", "claim", "request", "device_class", "product")

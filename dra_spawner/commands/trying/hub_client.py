@@ -15,8 +15,6 @@ import aiohttp
 
 from dra_spawner.user_server.shown_devices import text
 
-__all__ = ["HubClient", "HubError", "NoNamedServers"]
-
 _MARK: Final = "dra-spawner-try:"
 _CELL: Final = Path(__file__).with_name("inside_cell.py")
 _REQUEST_SECONDS: Final = 60.0

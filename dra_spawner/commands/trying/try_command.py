@@ -23,9 +23,6 @@ from dra_spawner.placeholders.planner.targets.choice_names import options_of, pr
 from dra_spawner.profiles.syntax.problems import on_one_line
 from dra_spawner.user_server.shown_devices import text
 
-__all__ = ["TryOptions", "is_url", "report_json", "run_try", "tried_lines"]
-
-
 _EXIT_FAILED: Final = 1
 _EXIT_INPUT: Final = 2
 #: A server that hangs while it stops is named, and left to the hub.

@@ -23,9 +23,6 @@ from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.controllers.controller import Controller
 from dra_spawner.devcluster.controllers.event_writer import EventWriter
 
-__all__ = ["ClaimController", "claim_generate_name"]
-
-
 log = logging.getLogger(__name__)
 
 _MAX_BASE = 57  # a DNS label without a hyphen and five random characters

@@ -12,8 +12,6 @@ from dra_spawner.devcluster.api.storage.changes import WatchEvent
 from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import Clock
 
-__all__ = ["Controller"]
-
 log = logging.getLogger(__name__)
 
 _PAUSE_SECONDS = 1.0

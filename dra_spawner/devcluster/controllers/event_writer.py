@@ -10,8 +10,6 @@ from dra_spawner.devcluster.api.resource_types import EVENTS
 from dra_spawner.devcluster.api.storage.store import Store
 from dra_spawner.devcluster.clock import micro_timestamp, timestamp
 
-__all__ = ["EventWriter"]
-
 _LONGEST_NAME = 230
 _LONGEST_MESSAGE = 1024
 _MAX_REMEMBERED = 4096

@@ -20,8 +20,6 @@ from dra_spawner.devcluster.controllers.event_writer import EventWriter
 from dra_spawner.dra.model.objects import DeviceId, DeviceTaintRule, Taint, Toleration
 from dra_spawner.dra.model.taints import tolerates
 
-__all__ = ["TaintEviction"]
-
 _EVICTING = "NoExecute"
 _Key = tuple[str, str]
 """Namespace and name of a claim."""

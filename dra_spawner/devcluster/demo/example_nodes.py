@@ -27,21 +27,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.preparation import PreparedFor
 
-__all__ = [
-    "DRIVERS_PREPARE_FOR",
-    "GPU_CLASS",
-    "GPU_DRIVER",
-    "GPU_SHARE_CLASS",
-    "MIG_CLASS",
-    "NIC_DRIVER",
-    "VLAN_NIC_CLASS",
-    "device_classes",
-    "example_nodes",
-    "example_objects",
-    "resource_slices",
-]
-
-
 GPU_DRIVER = "gpu.example.com"
 NIC_DRIVER = "nic.example.com"
 #: The cards are no hardware, and each pod that names a claim is given them. A real driver of cards serves one pod.

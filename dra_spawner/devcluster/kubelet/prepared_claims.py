@@ -14,8 +14,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerStartFailed
 from dra_spawner.dra.preparation import PreparedFor
 
-__all__ = ["PreparedClaims"]
-
 
 @dataclass(slots=True)
 class _Prepared:

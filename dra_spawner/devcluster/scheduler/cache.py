@@ -32,8 +32,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.scheduler.node_fit import Filter
 from dra_spawner.simulator.scheduler.scheduling import ClusterView, SchedulingQuestion
 
-__all__ = ["CACHED", "ClusterCache"]
-
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from dra_spawner.dra.model.objects import ResourceClaim
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.scheduler.scheduling import ChosenNode, SchedulingQuestion
 
-__all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_extended_resource_claim"]
-
 
 class BindingFailed(Exception):
     """Raised if a claim cannot be written; the pod is removed from its consumers."""

@@ -9,8 +9,6 @@ from enum import StrEnum
 
 from dra_spawner.simulator.scheduler.node_fit import Filter
 
-__all__ = ["QueueState", "QueuedPod", "SchedulingQueue"]
-
 FIRST_BACKOFF = timedelta(seconds=1)
 LONGEST_BACKOFF = timedelta(seconds=10)
 LONGEST_WAIT = timedelta(minutes=5)

@@ -53,9 +53,6 @@ from dra_spawner.simulator.scheduler.scheduling import (
     Unschedulable,
 )
 
-__all__ = ["Scheduler"]
-
-
 #: Maximum steps of the searches in one attempt: a few tenths of a second. kube-scheduler may take ten seconds on each
 #: node, but blocks no other program meanwhile; here all parts share one thread.
 _MAX_STEPS: Final = 20_000

@@ -10,8 +10,6 @@ from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import NodeClock, node_clock
 
-__all__ = ["CLOCK_RULES", "clock_findings"]
-
 _API_SERVER: Final = "API server"
 _HERE: Final = "this machine"
 #: Limit of the difference of clocks, in seconds. The header Date has whole seconds, and an answer needs time.

@@ -13,8 +13,6 @@ from dra_spawner.dra.model.devices import Device
 from dra_spawner.kubernetes_defects import FoundVersion, KubernetesDefect, Meets, Program, defects_of
 from dra_spawner.versions import MinorVersion, kubelet_version, version_text
 
-__all__ = ["DEFECT_RULES", "defect_findings"]
-
 #: Kubernetes' own tests are slow with 500 nodes, and sound with 100.
 _MANY_NODES: Final = 200
 _TAINT_RULES: Final = "DRADeviceTaintRules"

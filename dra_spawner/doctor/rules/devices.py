@@ -21,8 +21,6 @@ from dra_spawner.profiles.drivers import driver_of_class, drivers_prepare_for, k
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.simulator.usage.device_doubts import MissingDevice, missing_devices
 
-__all__ = ["DEVICE_RULES", "device_findings"]
-
 _SUBJECT: Final = Subject.DEVICES
 _LISTED: Final = 3
 _STUCK_SECONDS: Final = 600.0

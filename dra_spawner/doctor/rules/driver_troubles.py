@@ -15,8 +15,6 @@ from dra_spawner.dra.model.devices import Device
 from dra_spawner.profiles.drivers import driver_of_class, known_drivers
 from dra_spawner.profiles.facts import ClusterFacts
 
-__all__ = ["TROUBLE_RULES", "trouble_findings"]
-
 _AMD: Final = "gpu.amd.com"
 _DRANET: Final = "dra.net"
 _HAMI: Final = "hami-core-gpu.project-hami.io"

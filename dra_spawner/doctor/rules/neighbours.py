@@ -10,8 +10,6 @@ from dra_spawner.common.project_links import where
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 
-__all__ = ["NEIGHBOURS", "NEIGHBOUR_RULES", "neighbour_findings"]
-
 #: Plural by API group -> what it means here.
 NEIGHBOURS: Final[Mapping[tuple[str, str], str]] = {
     (names.KUEUE_GROUP, "clusterqueues"): (

@@ -12,8 +12,6 @@ from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Sub
 from dra_spawner.doctor.network_policies import Peer, closing_policies
 from dra_spawner.doctor.objects import component_of, is_ours, labels_of, name_of
 
-__all__ = ["NETWORK_RULES", "network_findings"]
-
 _HUB_PORT: Final = 8081
 _SERVICE_PORT: Final = 8181
 _CILIUM: Final = "Cilium"

@@ -21,8 +21,6 @@ from dra_spawner.doctor.objects import (
     service_deployment,
 )
 
-__all__ = ["PATH_RULES", "path_findings"]
-
 _SUBJECT: Final = Subject.PATHS
 _HEALTH: Final = "/hub/health"
 #: Limit of the difference of clocks, in seconds; a larger difference is a finding.

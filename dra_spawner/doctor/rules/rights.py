@@ -9,8 +9,6 @@ from typing import Final
 from dra_spawner.doctor.facts import Account, DoctorFacts, NeededRight
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 
-__all__ = ["RIGHT_RULES", "right_findings"]
-
 MISSING_RIGHT: Final = DoctorRule(
     "missing-right",
     Subject.RIGHTS,

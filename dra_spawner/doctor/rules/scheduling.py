@@ -20,8 +20,6 @@ from dra_spawner.doctor.objects import (
 )
 from dra_spawner.versions import KUBERNETES
 
-__all__ = ["SCHEDULING_RULES", "scheduling_findings"]
-
 _SUBJECT: Final = Subject.SCHEDULING
 _USER_SCHEDULER: Final = "user-scheduler"
 _DEFAULT: Final = "default-scheduler"

@@ -12,8 +12,6 @@ from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Sub
 from dra_spawner.doctor.objects import component_of, labels_of, name_of
 from dra_spawner.dra import scheduler_rules
 
-__all__ = ["SETTING_RULES", "doubled_settings", "setting_findings"]
-
 _SUBJECT: Final = Subject.SETTINGS
 _HUB_SECTIONS: Final = ("KubeSpawner", "DRASpawner")
 

@@ -13,8 +13,6 @@ from dra_spawner.doctor.objects import chart_of, hub_deployment, name_of, versio
 from dra_spawner.dra import scheduler_rules
 from dra_spawner.versions import KUBERNETES, Z2JH, kubelet_version, package_problems, version_text
 
-__all__ = ["VERSION_RULES", "version_findings"]
-
 _SUBJECT: Final = Subject.VERSIONS
 _CHART: Final = "jupyterhub-"
 #: Gates of device allocation, and what is lost without each; the first one was removed in Kubernetes 1.38.

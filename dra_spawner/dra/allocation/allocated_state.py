@@ -11,8 +11,6 @@ from dra_spawner.dra.model.devices import DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 
-__all__ = ["AllocatedState", "DeviceUse", "PoolDevices", "consumed_in"]
-
 DeviceUse = tuple[bool, *tuple[str | int, ...]] | Literal[True] | None
 """How a device is used: None while it is free, True if it is taken and has no shares. If it has shares, whether it is
 taken, too, then the names and amounts of what they consume in turn, or a lone 0 if they do not say."""

@@ -12,8 +12,6 @@ from typing import Final
 
 from dra_spawner.dra.allocation.requests import MAX_DEVICES_PER_CLAIM
 
-__all__ = ["DEVICE_CAUSES", "CauseText", "RefusalKind"]
-
 
 class RefusalKind(StrEnum):
     """What kept a device from a request; the further down the list, the nearer the device came."""

@@ -15,8 +15,6 @@ from dra_spawner.dra.model.claims import DeviceConstraint
 from dra_spawner.dra.model.devices import Attribute, AttributeKind, Device
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = ["Constraint", "make_constraint"]
-
 
 class Constraint(Protocol):
     """What the search needs of a constraint."""

@@ -10,8 +10,6 @@ from dra_spawner.dra.model.devices import CounterName, Device
 from dra_spawner.dra.model.pools import Pool
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = ["CounterCache", "CounterShortage", "CounterUse"]
-
 
 @dataclass(frozen=True, slots=True)
 class CounterShortage:

@@ -15,8 +15,6 @@ from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, Json, No
 from dra_spawner.dra.model.taint_rules import applied, with_rules
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 
-__all__ = ["Assessment", "assess"]
-
 _Object = TypeVar("_Object")
 #: What may be too much for nodes in use, and for empty ones, too.
 _TOO_MUCH: Final = frozenset(

@@ -10,8 +10,6 @@ from dra_spawner.dra.model.consumable_capacity import consumes_too_little
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = ["miscounts"]
-
 _MAX_CHARACTERS = 40
 _EVERYTHING: Mapping[str, Quantity] = {}
 

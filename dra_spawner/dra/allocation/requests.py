@@ -15,8 +15,6 @@ from dra_spawner.dra.model.consumable_capacity import Share, ShareError, ShareRe
 from dra_spawner.dra.model.devices import DeviceDescription
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = ["MAX_DEVICES_PER_CLAIM", "PreparedAlternative", "PreparedClaim", "prepare_claims"]
-
 MAX_DEVICES_PER_CLAIM: Final = 32
 """``AllocationResultsMaxSize``: what one claim's allocation can hold."""
 

@@ -21,15 +21,6 @@ from dra_spawner.dra.model.pools import Candidate
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = [
-    "Allocation",
-    "AllocationConfiguration",
-    "ChosenDevice",
-    "DeviceResult",
-    "make_allocation",
-    "move_allocation",
-]
-
 FROM_CLASS = "FromClass"
 FROM_CLAIM = "FromClaim"
 

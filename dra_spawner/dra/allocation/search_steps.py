@@ -10,8 +10,6 @@ from dra_spawner.dra.model.consumable_capacity import Share
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.dra.model.pools import Candidate
 
-__all__ = ["StepOutcome", "TakenDevice"]
-
 
 class StepOutcome(Enum):
     """How a step of the search and all that follow it ended."""

@@ -23,8 +23,6 @@ from dra_spawner.dra.cel import (
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.model.devices import DeviceDescription
 
-__all__ = ["MAX_CACHED", "STEPS", "STEPS_EACH", "DeviceFilter", "SelectorCache", "SelectorFailure"]
-
 #: Steps that one selector may take for all descriptions, besides so many for each: loops over a device's attributes
 #: take hundreds. Selectors without loops are not counted.
 STEPS: Final = 2_000_000

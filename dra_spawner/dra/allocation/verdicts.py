@@ -13,8 +13,6 @@ from dra_spawner.dra.allocation.results import DeviceResult
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.model.claims import ResourceClaim
 
-__all__ = ["NodeVerdict", "VerdictKind", "error_verdict", "fitting_verdict"]
-
 
 class VerdictKind(StrEnum):
     """Outcome on one node; the text is the key in the JSON answer."""

@@ -11,8 +11,6 @@ from collections.abc import Hashable, Sequence
 from dra_spawner.dra.cel.evaluation.device import OWN_DOMAIN
 from dra_spawner.dra.model.devices import DeviceDescription
 
-__all__ = ["Visibility", "published_names"]
-
 
 class Visibility:
     """What is seen of a description.

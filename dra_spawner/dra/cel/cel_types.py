@@ -7,30 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-__all__ = [
-    "ANY",
-    "BOOL",
-    "BYTES",
-    "DEVICE",
-    "DOUBLE",
-    "DYN",
-    "ERROR",
-    "INT",
-    "NULL",
-    "QUANTITY",
-    "SEMVER",
-    "STRING",
-    "UINT",
-    "CelType",
-    "Substitution",
-    "is_dynamic",
-    "list_of",
-    "map_of",
-    "max_general",
-    "optional_of",
-    "parse_type",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CelType:

@@ -51,8 +51,6 @@ from dra_spawner.dra.cel.values import Uint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Checked", "check"]
-
 #: The modules that fill the function table.
 _LIBRARIES: Final = (kubernetes_functions, list_functions, standard_functions, string_functions)
 

@@ -22,8 +22,6 @@ from dra_spawner.dra.cel.syntax.lexer import position_error
 from dra_spawner.dra.cel.syntax.nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
 from dra_spawner.dra.cel.syntax.parser import parse
 
-__all__ = ["compile_program"]
-
 
 def _validate(checked: Checked, source: str) -> None:
     """Check constant patterns, constant format strings and that lists and maps hold values of one type.

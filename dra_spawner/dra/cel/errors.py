@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "CelBudgetExceeded",
-    "CelCompileError",
-    "CelCostLimitExceeded",
-    "CelRuntimeError",
-    "CelTooComplexError",
-    "CelUnsupportedError",
-    "EvaluationError",
-]
-
 
 class CelError(Exception):
     """Any error of this package."""

@@ -10,8 +10,6 @@ from typing import Final
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, int64_scale
 
-__all__ = ["CelQuantity"]
-
 _INT64_MAX: Final = 2**63 - 1
 _UNKNOWN: Final = -1000
 

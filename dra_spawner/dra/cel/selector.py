@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dra_spawner.dra.cel.evaluation.closures import Locals
     from dra_spawner.dra.cel.evaluation.compiler import Program
 
-__all__ = ["MAX_EXPRESSION_BYTES", "Selector", "compile_selector"]
-
 #: ``resource.k8s.io`` CELSelectorExpressionMaxLength.
 MAX_EXPRESSION_BYTES: Final = 10 * 1024
 

@@ -6,8 +6,6 @@ import re
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-__all__ = ["Semver", "SemverError", "is_version"]
-
 _UINT64_MAX: Final = 2**64 - 1
 _MAX_KEPT: Final = 256
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"

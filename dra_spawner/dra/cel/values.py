@@ -14,24 +14,6 @@ from dra_spawner.dra.cel.errors import EvaluationError
 from dra_spawner.dra.cel.quantities import CelQuantity
 from dra_spawner.dra.cel.semver import Semver
 
-__all__ = [
-    "ABSENT",
-    "INT_MAX",
-    "INT_MIN",
-    "NONE",
-    "UINT_MAX",
-    "BoolKey",
-    "DefaultMap",
-    "OptionalValue",
-    "TypeValue",
-    "Uint",
-    "Value",
-    "from_map_key",
-    "map_key",
-    "no_overload",
-    "type_name",
-]
-
 #: Whatever an expression may compute. Python's type system cannot follow CEL's dynamic types.
 Value: TypeAlias = Any
 

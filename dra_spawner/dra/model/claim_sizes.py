@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
 
-__all__ = ["MAX_SIZE_UNITS", "SIZE_ALLOWED", "SIZE_PATTERN", "WrongSize", "is_size", "wrong_sizes"]
-
 #: Half of what 64 bits hold: a size up to here stays below 2^63 when it is rounded up to a device's next step.
 MAX_SIZE_UNITS: Final = 2**62
 SIZE_ALLOWED: Final = "a quantity above zero and of at most 4Ei, such as 10Gi or 500m"

@@ -20,22 +20,6 @@ from dra_spawner.dra.quantity import Quantity, QuantityFormat
 
 _DRIVER_IN_CEL: Final = re.compile(r"""device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')""")
 
-__all__ = [
-    "MAX_PARAMETER_LEVELS",
-    "AllocatedDevice",
-    "AllocationMode",
-    "ClaimStatus",
-    "ConsumerReference",
-    "DeviceClass",
-    "DeviceConfiguration",
-    "DeviceConstraint",
-    "DeviceRequest",
-    "RequestAlternative",
-    "ResourceClaim",
-    "Toleration",
-]
-
-
 MAX_PARAMETER_LEVELS: Final = 100
 """Levels of opaque parameters that are kept. The API server admits 5,000, which no recursive function survives."""
 

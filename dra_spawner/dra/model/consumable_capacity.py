@@ -15,18 +15,6 @@ from dra_spawner.dra.model.devices import CapacityPolicy, CapacityRange, DeviceC
 from dra_spawner.dra.quantity import MAX_INT64, NANO_PER_UNIT, Quantity, QuantityFormat, wrap_int64
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = [
-    "Share",
-    "ShareError",
-    "ShareRefused",
-    "capacity_of",
-    "consumed_by_request",
-    "consumes_too_little",
-    "share_of",
-    "shortage",
-    "violates_policy",
-]
-
 _NOTHING: Final[Mapping[str, Quantity]] = {}
 _NANO_PER_THOUSANDTH: Final = NANO_PER_UNIT // 1000
 

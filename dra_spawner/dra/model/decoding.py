@@ -11,8 +11,6 @@ from typing import Final, NoReturn, cast
 
 from dra_spawner.dra.quantity import Quantity, QuantityError
 
-__all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader", "is_deeper_than", "is_unicode"]
-
 _TYPE_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "an integer"}
 
 _MAX_SHOWN: Final = 500

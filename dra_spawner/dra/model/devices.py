@@ -16,21 +16,6 @@ from dra_spawner.dra.model.node_selector import NodeSelector
 from dra_spawner.dra.model.object_limits import check_sizes
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = [
-    "Attribute",
-    "AttributeKind",
-    "CapacityPolicy",
-    "CapacityRange",
-    "CounterName",
-    "Device",
-    "DeviceCapacity",
-    "DeviceDescription",
-    "DeviceId",
-    "PoolId",
-    "ResourceSlice",
-    "Taint",
-]
-
 
 class PoolId(NamedTuple):
     """Identity of a resource pool."""

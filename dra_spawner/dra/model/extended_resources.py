@@ -9,16 +9,6 @@ from typing import Final, Protocol
 from dra_spawner.dra.model.claims import DeviceClass, DeviceRequest, RequestAlternative
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = [
-    "EXTENDED_RESOURCE_ANNOTATION",
-    "IMPLICIT_PREFIX",
-    "ExtendedRequests",
-    "RequestMapping",
-    "ResourceUser",
-    "classes_by_resource",
-    "extended_requests",
-]
-
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """Followed by the name of a class: the extended resource that every class stands for."""
 

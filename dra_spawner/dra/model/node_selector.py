@@ -10,8 +10,6 @@ from typing import Final
 
 from dra_spawner.dra.model.decoding import MAX_INT64, MIN_INT64, Reader
 
-__all__ = ["NodeSelector", "NodeSelectorError", "NodeSelectorTerm", "Requirement", "node_name_selector"]
-
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\Z")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dra_spawner.dra.model.decoding import Reader
 
-__all__ = ["check_sizes"]
-
 
 def check_sizes(reader: Reader, **most: int) -> None:
     """Look at lists and maps by field name.

@@ -18,18 +18,6 @@ from dra_spawner.dra.model.node_selector import NodeSelector
 from dra_spawner.dra.model.objects import Node
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = [
-    "Candidate",
-    "Pool",
-    "PoolState",
-    "SliceIndex",
-    "SliceSource",
-    "gather_pools",
-    "local_pool",
-    "pool_order",
-    "selects_node",
-]
-
 
 class PoolState(StrEnum):
     """Whether devices may be taken from a pool."""

@@ -13,8 +13,6 @@ from typing import Final
 
 from dra_spawner.dra.model.devices import Device, PoolId, ResourceSlice
 
-__all__ = ["SameHardware", "pairs_by_node", "same_hardware"]
-
 _PARENT: Final = "parent"
 _PCI: Final = frozenset({"pcibusid", "pciaddr", "pciaddress", "pcibusaddress"})
 _UUID: Final = "uuid"

@@ -13,8 +13,6 @@ from dra_spawner.dra.features import Quirks
 from dra_spawner.dra.model.decoding import Reader
 from dra_spawner.dra.model.devices import DeviceId, PoolId, ResourceSlice, Taint
 
-__all__ = ["DeviceTaintRule", "applied", "with_rules"]
-
 _GONE = ("deviceClassName", "selectors")
 """Fields of the selector in Kubernetes 1.34 (``v1alpha3``, off by default); later releases do not have them."""
 

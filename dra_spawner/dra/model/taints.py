@@ -8,8 +8,6 @@ from typing import Final
 from dra_spawner.dra.model.claims import Toleration
 from dra_spawner.dra.model.devices import Taint
 
-__all__ = ["blocking_taint", "tolerates"]
-
 _BLOCKING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 
 

@@ -10,16 +10,6 @@ from typing import Final, TypeVar
 
 from dra_spawner.dra.model.devices import DeviceId
 
-__all__ = [
-    "PRESETS",
-    "InvalidMetrics",
-    "MetricQuery",
-    "MetricValues",
-    "TellsApart",
-    "drivers_without_values",
-    "read_metrics",
-]
-
 KeyT = TypeVar("KeyT")
 
 #: Series that are read of one answer; more are refused, as none may be left out.

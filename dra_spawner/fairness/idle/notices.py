@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from dra_spawner.fairness.idle.policy import IdlePolicy
 
-__all__ = ["KeepRefused", "Notice", "keep"]
-
 _LONGEST_TEXT: Final = 1_000
 _MOST_KEEPS: Final = 1_000
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from dra_spawner.fairness.idle.metrics import MetricQuery
 
-__all__ = ["ALL_PROFILES", "IdlePolicy", "IdleSettings", "PrometheusAddress"]
-
 ALL_PROFILES: Final = "*"
 """Key of the policy of all profiles without an own one."""
 

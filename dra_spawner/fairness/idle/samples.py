@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-__all__ = ["DeviceUse", "Kernel", "KernelState", "Moment", "Sample", "ServerActivity"]
-
 
 @dataclass(frozen=True, slots=True)
 class Moment:

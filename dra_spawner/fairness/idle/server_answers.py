@@ -12,8 +12,6 @@ from typing import Final
 
 from dra_spawner.fairness.idle.samples import Kernel, KernelState, ServerActivity
 
-__all__ = ["InvalidServerAnswer", "read_activity"]
-
 #: A server has few; more are not read.
 _MAX_ITEMS: Final = 1_000
 _LONGEST_TIME: Final = 40

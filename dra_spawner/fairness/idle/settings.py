@@ -12,8 +12,6 @@ from dra_spawner.fairness.idle.policy import IdlePolicy, IdleSettings, Prometheu
 from dra_spawner.profiles.syntax.problems import Problem, shown
 from dra_spawner.profiles.syntax.settings_reader import SettingsReader, refuse_settings, shown_setting
 
-__all__ = ["read_idle_settings"]
-
 _MAX_MINUTES: Final = 60 * 24 * 30
 _MAX_QUERIES: Final = 20
 _MAX_POLICIES: Final = 1_000

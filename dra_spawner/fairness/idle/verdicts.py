@@ -13,8 +13,6 @@ from typing import Final
 
 from dra_spawner.fairness.idle.samples import KernelState, Moment, Sample, ServerActivity
 
-__all__ = ["Judgement", "Verdict", "judge"]
-
 #: Clocks of nodes differ; a server that is further ahead is not believed.
 _AHEAD: Final = timedelta(minutes=1)
 #: Difference of the two clocks between two looks from which the time of day has jumped.

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from math import exp
 from typing import Final
 
-__all__ = ["AS_COMPUTED", "MOST_STRETCH", "IntervalWidths"]
-
 #: Part of the waits that should be early, and the same of late ones.
 _TAIL: Final = 0.1
 #: How much one wait changes the logarithm of a width.

@@ -20,8 +20,6 @@ from dra_spawner.fairness.tickets.ticket_book import TicketBook
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.answers.waits import RunningServer, SessionLengths, WaitInterval
 
-__all__ = ["FEWEST_SESSIONS", "QueueHabits", "QueueOutlook", "expected_waits", "habits_in"]
-
 #: With fewer sessions that have ended nothing is expected.
 FEWEST_SESSIONS: Final = 20
 _TRIALS: Final = 300

@@ -12,8 +12,6 @@ from dra_spawner.placeholders.planner.actions import ChangeTicket
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.placeholders.planner.ticket_queue import QueuedTicket, TicketQueue, competing_devices
 
-__all__ = ["changed_by", "served_queue"]
-
 
 def served_queue(
     book: TicketBook, hub: str, shapes: Mapping[str, Shape], away: Collection[str] = (), *, is_known: bool = True

@@ -8,8 +8,6 @@ from datetime import datetime
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 
-__all__ = ["Ticket"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ticket:

@@ -14,18 +14,6 @@ from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.placeholders.lifecycle import TICKET, TicketEvent, TicketState, following
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 
-__all__ = [
-    "MAX_ENDED",
-    "MAX_NAME",
-    "MAX_OPEN",
-    "TicketBook",
-    "TicketLimits",
-    "TicketRefusal",
-    "TicketRefused",
-    "TicketStanding",
-    "Waits",
-]
-
 #: Limit of tickets in the queue, of all hubs: their text stays below the size of a ConfigMap.
 MAX_OPEN: Final = 2_000
 #: Limit of tickets that have ended and are kept for their users to read.

@@ -13,8 +13,6 @@ from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 
-__all__ = ["MAX_BYTES", "TicketsCorrupt", "book_data", "read_book"]
-
 #: Limit of the data; a ConfigMap holds 1 MiB, with what the API server adds.
 MAX_BYTES: Final = 900_000
 _TICKETS_KEY: Final = "tickets"

@@ -18,8 +18,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, TicketRules
 from dra_spawner.placeholders.planner.ticket_queue import QueuedTicket, competing_devices
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["KnownSessions", "Outlooks", "outlooks_of", "waits_of"]
-
 #: By what tickets compete for: the waiting tickets, and what is known of such devices.
 Outlooks: TypeAlias = Mapping[frozenset[str], tuple[Sequence[QueuedTicket], QueueOutlook]]
 

@@ -19,8 +19,6 @@ from dra_spawner.history.imports.limited_lines import TooManyLines, limited_line
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.user_names import UserNameMode, UserNames
 
-__all__ = ["COLUMNS", "NO_DEVICES", "CsvSource"]
-
 COLUMNS: Final = (
     "uid",
     "asked",

@@ -15,8 +15,6 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from dra_spawner.history.imports.imported_rows import SourceError, quoted
 
-__all__ = ["get_json", "hub_items", "is_http", "read_json", "read_token", "shown_source"]
-
 _SECONDS: Final = 60
 _MAX_BYTES: Final = 256 * 2**20
 _PAGE: Final = 200

@@ -9,8 +9,6 @@ from typing import Any, Final
 from dra_spawner.history.imports.http_source import hub_items, is_http, read_json, shown_source
 from dra_spawner.history.imports.imported_rows import SourceError, quoted
 
-__all__ = ["read_groups"]
-
 _ALLOWED: Final = 'a list like [{"name": "maths", "users": ["ada"]}], as GET /groups answers, or {"maths": ["ada"]}'
 
 

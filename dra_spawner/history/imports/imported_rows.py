@@ -11,8 +11,6 @@ from typing import Final
 
 from dra_spawner.history.records import Launch
 
-__all__ = ["BadRow", "Rows", "SourceError", "misordered", "parsed_time", "quoted"]
-
 _LONGEST_QUOTED: Final = 80
 _STEPS: Final = ("asked", "bound", "running", "ended")
 #: The end of the year 9999; a larger number is not in seconds.

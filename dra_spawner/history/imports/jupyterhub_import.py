@@ -25,8 +25,6 @@ from dra_spawner.history.imports.limited_lines import TooManyLines, limited_line
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
 
-__all__ = ["JupyterHubSource"]
-
 _SOURCE: Final = "jupyterhub"
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _TIMESTAMPS: Final = ("__timestamp__", "timestamp")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TextIO
 
-__all__ = ["MAX_CHARACTERS", "MAX_LINES", "MAX_LINE_CHARACTERS", "TooManyLines", "limited_lines"]
-
 MAX_LINE_CHARACTERS: Final = 2**20
 MAX_CHARACTERS: Final = 2 * 2**30
 MAX_LINES: Final = 10_000_000

@@ -19,8 +19,6 @@ from dra_spawner.history.imports.imported_rows import BadRow, SourceError, quote
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
 
-__all__ = ["DEFAULT_QUERY", "PrometheusSource"]
-
 DEFAULT_QUERY: Final = 'jupyterhub_server_spawn_duration_seconds_count{status="success"}'
 """JupyterHub's own counter of successful starts."""
 

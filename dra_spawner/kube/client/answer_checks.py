@@ -7,8 +7,6 @@ from typing import Any
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.versions import OLDER_STATE, is_older
 
-__all__ = ["AnswerChecks", "WrongAnswer"]
-
 
 class WrongAnswer(Exception):
     """Raised for an answer that cannot be the present state of a collection; the message says why."""

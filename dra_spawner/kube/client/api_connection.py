@@ -25,8 +25,6 @@ from dra_spawner.kube.client.api_errors import (
 )
 from dra_spawner.kube.client.json_text import MAX_LEVELS, names_of_cut_objects, read_unusual
 
-__all__ = ["ApiConnection", "ApiRequest", "Params", "lines_of"]
-
 log = logging.getLogger(__name__)
 
 _MAX_LOGGED: Final = 1000

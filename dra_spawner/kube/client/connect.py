@@ -14,8 +14,6 @@ from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 
 from dra_spawner.kube.client.api import KubernetesApi
 
-__all__ = ["ClusterAddress", "ClusterNotFound", "connect", "own_namespace"]
-
 ACCOUNT_DIRECTORY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts a pod's service account."""
 

@@ -9,8 +9,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, KubernetesUnavailable
 from dra_spawner.kube.client.api_errors import RequestTarget
 
-__all__ = ["api_groups", "is_absent", "served_version"]
-
 
 async def is_absent(api: KubernetesApi, group_version: str, plural: str) -> bool:
     """Whether discovery says that the cluster does not serve a resource.

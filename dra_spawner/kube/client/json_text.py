@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["LEFT_OUT", "MAX_LEVELS", "cut_levels", "names_of_cut_objects", "read_unusual"]
-
 MAX_LEVELS: Final = 100
 """Levels of objects and lists that are kept; typed parts of Kubernetes' objects have fewer than 30."""
 LEFT_OUT: Final = "(left out: nested too deeply)"

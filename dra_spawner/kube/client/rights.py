@@ -10,8 +10,6 @@ from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.client.api_errors import KubernetesError
 
-__all__ = ["MissingRight", "is_granted", "missing_right", "missing_rule", "right_in"]
-
 _REVIEWS: Final = resource_path(f"{names.AUTHORIZATION_GROUP}/v1", "selfsubjectaccessreviews")
 
 _REFUSED: Final = re.compile(

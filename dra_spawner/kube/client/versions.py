@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["OLDER_STATE", "is_older"]
-
 OLDER_STATE: Final = (
     "the API server answers with an older state than before (resourceVersion {version:.40}, was {newest:.40}); if the "
     "cluster was restored from a backup, restart this program"

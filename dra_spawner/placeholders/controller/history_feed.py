@@ -37,8 +37,6 @@ from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.usage.held_devices import held_devices
 
-__all__ = ["HistoryFeed", "RecordSinks"]
-
 #: The API server stamps whole seconds: what happened so short a time ago happened when it was seen.
 _JUST: Final = timedelta(seconds=2)
 #: A server that has its node within this time did not wait.

@@ -32,8 +32,6 @@ from dra_spawner.placeholders.planner.round import Decision, Denial, PendingUser
 from dra_spawner.placeholders.planner.targets.policy import Policy, Tokens
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["DECISIONS", "Decisions", "decide"]
-
 
 @dataclass(frozen=True, slots=True)
 class Decisions:

@@ -17,8 +17,6 @@ from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["Decision", "Denial", "DenialCause", "PendingServers", "PendingUser", "Round"]
-
 
 @dataclass(frozen=True, slots=True)
 class PendingUser:

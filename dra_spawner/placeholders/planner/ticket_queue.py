@@ -12,8 +12,6 @@ from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.placeholders.planner.targets.shapes import Shape, canonical, is_extended_resource
 
-__all__ = ["CLOCKS_APART", "QueuedTicket", "TicketQueue", "competing_devices"]
-
 #: The clocks of two leaders differ by less.
 CLOCKS_APART: Final = timedelta(minutes=5)
 

@@ -16,8 +16,6 @@ from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.names import KUBERNETES_PREFIX
 
-__all__ = ["EXTENDED_TRAITS", "ExtendedResources", "extended_resource_names", "of_pod", "of_settings"]
-
 #: KubeSpawner's traits that decide.
 EXTENDED_TRAITS: Final = (
     "extra_resource_limits",

@@ -15,8 +15,6 @@ from dra_spawner.profiles.drivers.registry import known_driver
 from dra_spawner.profiles.drivers.vocabulary import ShareEnforcement
 from dra_spawner.profiles.facts import ClusterFacts
 
-__all__ = ["allocated_share"]
-
 
 def allocated_share(
     claim: JsonObject, result: Mapping[str, Any], device: Device | None, containers: int

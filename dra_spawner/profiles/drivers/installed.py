@@ -8,8 +8,6 @@ from typing import Final
 
 from dra_spawner.profiles.drivers.driver import Driver
 
-__all__ = ["GROUP", "DriverNotUsable", "installed_drivers"]
-
 #: Each entry point of this group names a `Driver` object.
 GROUP: Final = "dra_spawner.drivers"
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from dra_spawner.profiles.findings import Level, LintRule, rules_of
 
-__all__ = ["INTEL_GAS_RULES"]
-
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 
 LANGUAGE: Final = LintRule("intel-gas-language", (_E,), False, "A value of intel_gas is invalid")

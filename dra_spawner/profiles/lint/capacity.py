@@ -20,8 +20,6 @@ from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want
 
-__all__ = ["capacity_findings"]
-
 #: How much of a device may be missing for one more share, as a part of the device.
 _NEARLY = 0.05
 _UNIT = 2**20 * NANO_PER_UNIT

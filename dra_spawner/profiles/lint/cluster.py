@@ -15,19 +15,6 @@ from dra_spawner.profiles.lint.wants import Want, WantedClaim
 from dra_spawner.profiles.syntax.keys import MAX_ALTERNATIVES
 from dra_spawner.versions import KUBERNETES
 
-__all__ = [
-    "GATES",
-    "admin_findings",
-    "alternative_findings",
-    "class_findings",
-    "config_findings",
-    "field_findings",
-    "has_no_devices",
-    "same_hardware_findings",
-    "version_findings",
-]
-
-
 #: Gate of each field that an API server drops when it is off, and the first release that has it on by default.
 GATES: Mapping[str, tuple[str, tuple[int, int]]] = {
     "capacity": (GATE_OF_FIELD["capacity"], (1, 36)),

@@ -11,8 +11,6 @@ from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
 
-__all__ = ["constraint_findings"]
-
 #: How many devices have which value, by node.
 Values = Mapping[str, Mapping[Attribute, int]]
 

@@ -14,8 +14,6 @@ from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
 from dra_spawner.versions import version_text
 
-__all__ = ["defect_findings", "rush_findings"]
-
 _CONTROL_PLANE: Final = (Program.SCHEDULER, Program.CONTROLLER_MANAGER)
 
 

@@ -25,9 +25,6 @@ from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
 from dra_spawner.simulator.refusal_text import MORE_THAN_ANY_MACHINE, NO_SUCH_MACHINE
 
-__all__ = ["Impossible", "extended_findings", "fit_findings", "never_text", "unselected_findings", "why_never"]
-
-
 #: Rules about what no present device or node can do; the others are mistakes of another kind.
 _BEYOND_NODES: Final = frozenset(
     each.name

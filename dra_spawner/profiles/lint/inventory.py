@@ -27,8 +27,6 @@ from dra_spawner.simulator.devices.device_state import DeviceState, Verdicts
 from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.versions import kubelet_version
 
-__all__ = ["Inventory"]
-
 #: Steps of the search on one kind of node; far more than any sound profile takes.
 _MAX_STEPS: Final = 20_000
 #: The same on all kinds of nodes, for one choice.

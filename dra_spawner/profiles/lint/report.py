@@ -32,8 +32,6 @@ from dra_spawner.profiles.lint.vlan_findings import vlan_findings
 from dra_spawner.profiles.lint.wants import WantedClaim, wanted_claims
 from dra_spawner.profiles.syntax.problems import Problem
 
-__all__ = ["CheckReport", "CheckedChoice", "check_choice", "check_choices", "problem_finding"]
-
 
 @dataclass(frozen=True, slots=True)
 class CheckedChoice:

@@ -13,9 +13,6 @@ from dra_spawner.profiles.intel_gas.rules import INTEL_GAS_RULES
 from dra_spawner.profiles.lint.hub_rules import HUB_RULES
 from dra_spawner.profiles.lint.vlan_findings import VLAN_RULES
 
-__all__ = ["RULES", "all_rules", "unknown_rules"]
-
-
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 
 PROFILE_LANGUAGE: Final = LintRule(

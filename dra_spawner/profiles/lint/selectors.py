@@ -15,8 +15,6 @@ from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want
 
-__all__ = ["selector_findings"]
-
 #: Releases whose API server accepts ``includes``: with this gate, and without it.
 _INCLUDES_BY_GATE: Final = (1, 36)
 _INCLUDES_ALWAYS: Final = (1, 38)

@@ -15,8 +15,6 @@ from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
 
-__all__ = ["meeting_findings"]
-
 _Parameters = tuple[str, ...]
 #: What is asked of a device's capacities.
 _Capacity = frozenset[tuple[str, Quantity]]

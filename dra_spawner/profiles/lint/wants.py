@@ -11,8 +11,6 @@ from dra_spawner.dra.model.claims import DeviceConstraint, DeviceRequest, Reques
 from dra_spawner.profiles.choices import TRAIT, Choice
 from dra_spawner.profiles.syntax.properties import PROPERTIES
 
-__all__ = ["Want", "WantedClaim", "wanted_claims"]
-
 
 @dataclass(frozen=True, slots=True)
 class Want:

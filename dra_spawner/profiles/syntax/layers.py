@@ -10,8 +10,6 @@ from typing import Any
 
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = ["TRAIT", "Layer", "MergeConflict", "Merged", "merge_overrides", "origin", "override_of"]
-
 #: The spawner's trait that holds claims.
 TRAIT = "device_claims"
 

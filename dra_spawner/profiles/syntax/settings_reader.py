@@ -10,15 +10,6 @@ from zoneinfo import ZoneInfo
 
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
-__all__ = [
-    "DAY_ALLOWED",
-    "SettingsError",
-    "SettingsReader",
-    "readers_of_list",
-    "refuse_settings",
-    "shown_setting",
-]
-
 DAY_ALLOWED: Final = 'a day like "2026-12-24"'
 _LONGEST_TEXT: Final = 250
 _LONGEST_KEY: Final = 80

@@ -16,16 +16,6 @@ import re2
 
 from dra_spawner.profiles.syntax.problems import shown
 
-__all__ = [
-    "MAX_FREE_TEXT",
-    "UnreadName",
-    "form_fields_problem",
-    "matches_whole",
-    "names_of_option",
-    "user_options_problem",
-]
-
-
 #: Longest name for which a similar one is looked up, in characters.
 _LONGEST_TYPO = 64
 _UNLISTED = "--unlisted-choice"

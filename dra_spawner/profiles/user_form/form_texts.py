@@ -14,8 +14,6 @@ from dra_spawner.profiles.syntax.layers import override_of
 from dra_spawner.profiles.user_form.offers import DeviceCatalog, reserved_amounts
 from dra_spawner.profiles.user_form.sizes import readable_range
 
-__all__ = ["Enforcements", "FormTexts", "with_texts"]
-
 #: Sentences about how firmly the shares of a claim are shares.
 Enforcements = Callable[[DeviceClaim], Iterable[str]]
 #: Claim, request (or request/alternative) and capacity.

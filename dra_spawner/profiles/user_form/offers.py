@@ -13,8 +13,6 @@ from dra_spawner.dra.scheduler_rules import DEFAULT_RULES, SchedulerRules
 from dra_spawner.profiles.compiler.claims import DeviceRequest
 from dra_spawner.profiles.facts import ClusterFacts
 
-__all__ = ["DeviceCatalog", "Offer", "reserved_amounts"]
-
 #: Sizes of a device are listed one by one up to here; beyond, only the regular ones are looked at.
 _LISTED_SIZES = 64
 

@@ -15,8 +15,6 @@ from dra_spawner.profiles.syntax.reading import ValueReader
 from dra_spawner.profiles.user_form.offers import DeviceCatalog, Offer
 from dra_spawner.profiles.user_form.sizes import pick_sizes, smallest_size
 
-__all__ = ["FROM_POLICY", "POLICY_KEYS", "PolicyChoices", "generated_choices", "is_from_policy", "read_policy_choices"]
-
 FROM_POLICY: Final = "from_policy"
 #: Key of a choice that is not available now; the value tells the user why.
 UNAVAILABLE: Final = "unavailable"

@@ -8,8 +8,6 @@ from typing import Final
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat, amount_text
 from dra_spawner.profiles.user_form.offers import Offer
 
-__all__ = ["pick_sizes", "readable_range", "smallest_size"]
-
 #: A regular series has at least so many sizes, or they are spread evenly.
 _FEWEST: Final = 4
 #: Where devices set no smallest share, sizes begin at this fraction of the largest.

@@ -13,8 +13,6 @@ from dra_spawner.scale_ahead.calendars.calendar_source import CalendarSource
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
-__all__ = ["ADDED_ENTRIES", "OWN_ENTRIES", "CalendarBook"]
-
 log = logging.getLogger(__name__)
 
 OWN_ENTRIES: Final = "calendar_entries"

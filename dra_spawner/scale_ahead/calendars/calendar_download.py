@@ -19,8 +19,6 @@ from yarl import URL
 from dra_spawner.scale_ahead.calendars.calendar_file import read_file, text_of
 from dra_spawner.scale_ahead.calendars.ical_text import MAX_BYTES, CalendarUnreadable
 
-__all__ = ["TIMEOUT_SECONDS", "LocationReader", "read_location"]
-
 TIMEOUT_SECONDS: Final = 30.0
 _MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})

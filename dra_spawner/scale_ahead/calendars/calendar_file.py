@@ -7,8 +7,6 @@ from pathlib import Path
 
 from dra_spawner.scale_ahead.calendars.ical_text import MAX_BYTES, CalendarUnreadable
 
-__all__ = ["read_file", "text_of"]
-
 
 async def read_file(path: str) -> str:
     """Text of a calendar in a file.

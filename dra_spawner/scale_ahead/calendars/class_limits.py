@@ -11,8 +11,6 @@ from dra_spawner.profiles.syntax.settings_reader import SettingsReader, refuse_s
 from dra_spawner.scale_ahead.calendars.demand_lines import MAX_USERS
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 
-__all__ = ["ALL_PEOPLE", "ClassLimits", "ClassLimitsByPerson", "last_end", "most_at_once", "read_class_limits"]
-
 ALL_PEOPLE: Final = "*"
 _MAX_ROWS: Final = 1_000
 _MAX_WEEKS: Final = 520

@@ -10,17 +10,6 @@ from typing import Final
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
-__all__ = [
-    "ClassProgress",
-    "SeenServer",
-    "member_sentence",
-    "nearest",
-    "outcome_key",
-    "progress_of_classes",
-    "progress_sentence",
-    "time_text",
-]
-
 #: Time before a class from which members of its group read about it.
 _MEMBERS_AHEAD: Final = timedelta(days=1)
 

@@ -17,8 +17,6 @@ from typing import Final
 
 from dra_spawner.scale_ahead.calendars.occurrences import ADDITIONAL, IN_TOTAL, Counts
 
-__all__ = ["MAX_USERS", "DemandLine", "looks_like_demand", "read_demand_line"]
-
 #: Limit of users in one line; no hub has more.
 MAX_USERS: Final = 100_000
 _MAX_RAMP_MINUTES: Final = 24 * 60

@@ -10,8 +10,6 @@ from typing import Final
 from dra_spawner.scale_ahead.calendars.demand_lines import DemandLine
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
-__all__ = ["CalendarEntry"]
-
 _WEEK: Final = timedelta(weeks=1)
 _MAX_WEEKS: Final = 520
 

@@ -15,8 +15,6 @@ from typing import Final
 from dra_spawner.scale_ahead.calendars.ical_events import CalendarReading, CalendarUnreadable
 from dra_spawner.scale_ahead.calendars.ical_worker import SECONDS, question_of, reading_of
 
-__all__ = ["read_in_process"]
-
 _WORKER: Final = "dra_spawner.scale_ahead.calendars.ical_worker"
 #: Limit of the time, also on a machine that is busy.
 _TIMEOUT_SECONDS: Final = 2.0 * SECONDS

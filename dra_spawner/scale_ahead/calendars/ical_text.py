@@ -14,8 +14,6 @@ from typing import Final
 
 from dra_spawner.scale_ahead.calendars.demand_lines import looks_like_demand
 
-__all__ = ["MAX_BYTES", "CalendarUnreadable", "EventText", "IcalParts", "one_line", "split_ical", "zones_of"]
-
 MAX_BYTES: Final = 4_000_000
 _MAX_LINES: Final = 400_000
 _MAX_EVENTS: Final = 20_000

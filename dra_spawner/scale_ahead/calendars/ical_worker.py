@@ -18,8 +18,6 @@ from zoneinfo import ZoneInfo
 from dra_spawner.scale_ahead.calendars.ical_events import CalendarReading, CalendarUnreadable, read_ical
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
-__all__ = ["MEMORY_BYTES", "SECONDS", "answer_of", "question_of", "reading_of"]
-
 SECONDS: Final = 30
 """Processor time after which the process is ended."""
 MEMORY_BYTES: Final = 192 * 2**20

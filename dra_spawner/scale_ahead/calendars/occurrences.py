@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-__all__ = ["ADDITIONAL", "IN_TOTAL", "RUSH_PEAK", "Counts", "Occurrence"]
-
 Counts = Literal["additional", "in total"]
 
 ADDITIONAL: Final[Counts] = "additional"

@@ -20,8 +20,6 @@ from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-__all__ = ["PAST_DAYS", "CountedMinute", "PastOfGroup", "counts_by_group", "learned_demand"]
-
 log = logging.getLogger(__name__)
 
 #: One day more than forecasts look back.

@@ -17,18 +17,6 @@ from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.demand.estimators.quantile import hit_rate_of_costs
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-__all__ = [
-    "CalendarLocation",
-    "DemandOptions",
-    "ScaleAheadMode",
-    "local_zone",
-    "read_calendar_entries",
-    "read_calendar_entry",
-    "read_calendars",
-    "read_demand",
-]
-
-
 _MAX_ENTRIES: Final = 1000
 _HIT_RATES: Final = (0.5, 0.9999)
 _COSTS: Final = (0.000_001, 1_000_000)

@@ -9,8 +9,6 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["has_own_nodes"]
-
 _OF_HUBS: Final = (names.USER_SERVER, names.PLACEHOLDER)
 
 

@@ -27,8 +27,6 @@ from dra_spawner.scale_ahead.demand.policies import (
     Window,
 )
 
-__all__ = ["OTHERS", "WebhookSettings", "policy_for", "read_policies", "unknown_choices"]
-
 OTHERS: Final = "*"
 """Name of the entry for all choices without one of their own."""
 

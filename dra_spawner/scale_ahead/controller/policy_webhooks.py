@@ -36,8 +36,6 @@ from dra_spawner.scale_ahead.controller.policy_settings import WebhookSettings, 
 from dra_spawner.scale_ahead.demand.forecast import GroupSituation
 from dra_spawner.scale_ahead.demand.policies import Chain, DemandPolicy, OrForecast, Scheduled, WebhookAnswer
 
-__all__ = ["PolicyWebhooks"]
-
 log = logging.getLogger(__name__)
 
 _MAX_BYTES: Final = 16 * 1024

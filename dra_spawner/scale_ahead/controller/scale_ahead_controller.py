@@ -15,8 +15,6 @@ from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 
-__all__ = ["ScaleAheadController"]
-
 
 class ScaleAheadController(PlaceholderController):
     """Manages placeholders with the targets of scale-ahead."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from math import exp
 from typing import Any, Final
 
-__all__ = ["AllowedMisses"]
-
 #: The share to calculate with is at most so many times the wanted one.
 _LARGEST: Final = 10.0
 #: Change a day, as a logarithm, where no launch is a miss.

@@ -11,8 +11,6 @@ from math import ceil, sqrt
 from statistics import NormalDist
 from typing import Any, Final
 
-__all__ = ["Calibration", "placeholders_for", "spread"]
-
 _STEP: Final = 0.05
 #: No factor is larger: what would need more is a surprise, against which no safety helps.
 _LARGEST: Final = 6.0

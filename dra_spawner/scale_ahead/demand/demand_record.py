@@ -20,8 +20,6 @@ from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from dra_spawner.scale_ahead.demand.steady_number import SteadyNumber
 from dra_spawner.scale_ahead.demand.wall_clock import WallClock
 
-__all__ = ["DemandRecord", "JudgedForecast", "Statement"]
-
 #: Half-life of the comparison with past weeks.
 _LEVEL_DECAY: Final = 0.5 ** (1 / MINUTES_A_DAY)
 #: Launches that both sides of the comparison begin with, so that few launches say little.

@@ -22,16 +22,6 @@ from dra_spawner.scale_ahead.demand.estimators.whole_nodes import fewest_for_nod
 from dra_spawner.scale_ahead.demand.minutes import minute_of, whole_minutes
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-__all__ = [
-    "Forecast",
-    "GroupSituation",
-    "calendar_only",
-    "forecast",
-    "users_to_come",
-    "usual_growth",
-    "usual_launches",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupSituation:

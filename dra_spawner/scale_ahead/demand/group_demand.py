@@ -14,8 +14,6 @@ from dra_spawner.scale_ahead.demand.forecast import Forecast, GroupSituation
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy, Question, WebhookAnswer
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-__all__ = ["GroupDemand"]
-
 #: Of the state; one of another version is not read.
 _VERSION: Final = 2
 #: Minutes by which the clocks of two leaders may differ.

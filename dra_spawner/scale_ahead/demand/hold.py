@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["RunningMaximum"]
-
 
 class RunningMaximum:
     """The largest figure of the last minutes."""

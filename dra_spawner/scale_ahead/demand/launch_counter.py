@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-__all__ = ["GroupCounts", "LaunchCounter"]
-
 #: Minutes after which what was not reported yet does not count any more.
 _LATEST: Final = 60
 

@@ -8,8 +8,6 @@ from datetime import timedelta
 from math import ceil
 from typing import Final
 
-__all__ = ["SeenLeadTimes", "lead_time_quantile"]
-
 _REMEMBERED: Final = 50
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["MINUTES_A_DAY", "MINUTES_A_WEEK", "datetime_of", "minute_of", "whole_minutes"]
-
 MINUTES_A_DAY: Final = 1440
 MINUTES_A_WEEK: Final = 10_080
 _MINUTE: Final = timedelta(minutes=1)

@@ -10,8 +10,6 @@ from typing import Final
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.minutes import minute_of, whole_minutes
 
-__all__ = ["LONGEST_LEAD", "NearEntries"]
-
 #: Entries that begin later change nothing: no lead time is longer.
 LONGEST_LEAD: Final = timedelta(hours=12)
 _HOUR: Final = 60

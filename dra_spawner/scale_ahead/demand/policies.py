@@ -19,22 +19,6 @@ from dra_spawner.scale_ahead.demand.estimators.pending_spawns import pending_est
 from dra_spawner.scale_ahead.demand.forecast import Forecast, GroupSituation, calendar_only, forecast
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 
-__all__ = [
-    "Buffer",
-    "CalendarOnly",
-    "Chain",
-    "DemandPolicy",
-    "ForecastDemand",
-    "OrForecast",
-    "PercentBuffer",
-    "Question",
-    "Scheduled",
-    "Webhook",
-    "WebhookAnswer",
-    "Window",
-    "follows_calendar",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class WebhookAnswer:

@@ -7,8 +7,6 @@ from datetime import UTC, date, timedelta, tzinfo
 
 from dra_spawner.scale_ahead.demand.estimators.quantile import checked_share
 
-__all__ = ["DemandSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class DemandSettings:

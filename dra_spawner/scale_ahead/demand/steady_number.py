@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from math import ceil, sqrt
 from typing import Any, Final
 
-__all__ = ["SteadyNumber"]
-
 #: Hours of which the largest need is remembered (four weeks), and hours that must be known (three days).
 _REMEMBERED: Final = 672
 _KNOWN: Final = 72

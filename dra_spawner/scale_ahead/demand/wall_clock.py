@@ -7,8 +7,6 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_WEEK, datetime_of
 
-__all__ = ["WallClock"]
-
 _QUARTER = 15
 #: Past weeks that are searched for some that were no holidays.
 _SEARCHED = 8

@@ -31,8 +31,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import NodeTemplate, add_node
 from dra_spawner.simulator.refusal_text import NO_NODE, refusal_detail
 
-__all__ = ["Capacity", "NewNodes", "ServersBeside", "drained_clause", "measure_capacity"]
-
 _NEW: Final = "rehearsed"
 _MAX_NAMED: Final = 3
 _NOTHING: Final[Mapping[str, Sequence[datetime]]] = MappingProxyType({})

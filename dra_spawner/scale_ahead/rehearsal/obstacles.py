@@ -16,8 +16,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
 from dra_spawner.scale_ahead.rehearsal.verdict_text import clock, nodes_of
 
-__all__ = ["limit_obstacles", "node_obstacles", "notes", "order_obstacles", "quota_obstacles", "time_obstacles"]
-
 _MAX_NAMED: Final = 3
 #: Limit of the images that a node lists (``nodeStatusMaxImages``); it may have more.
 _MAX_LISTED: Final = 50

@@ -11,15 +11,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
 from dra_spawner.scale_ahead.rehearsal.timetable import order_time, starts_on_demand
 
-__all__ = [
-    "NewServers",
-    "new_servers",
-    "node_orders",
-    "slots_in_time",
-    "slots_with_orders",
-    "slots_without_orders",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class NewServers:

@@ -22,8 +22,6 @@ from dra_spawner.simulator.model.resources import CPU, MEMORY
 from dra_spawner.simulator.snapshot import Undecided
 from dra_spawner.simulator.usage.utilization import autoscaler_utilization
 
-__all__ = ["ATTEMPT_STEPS", "PlacingTrial"]
-
 #: Limit of other pending servers that are placed first.
 _MAX_PENDING: Final = 500
 #: Cost of one attempt to place a server, without the search for devices, in steps of the search's budget.

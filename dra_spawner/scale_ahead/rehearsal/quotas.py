@@ -9,8 +9,6 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.limits import Quota, needed_amounts
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 
-__all__ = ["QuotaCapacity", "quota_capacity", "unchecked_resources"]
-
 #: Prefix of resources that do not follow from a shape: limits of containers.
 _NOT_CHECKED: Final = ("limits.",)
 

@@ -21,8 +21,6 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.scale_ahead.calendars.demand_lines import DemandLine, read_demand_line
 
-__all__ = ["RehearsalLine", "published_choice", "read_rehearsal_line"]
-
 _ALLOWED: Final = '"at 17:00", "at 2026-11-24 17:00", "tomorrow at 9:00" or "now" after the profile'
 _DEMAND: Final = re.compile(r'\s*\d+\s+of\s+(?:"[^"]*"|[^\s"]+)', re.IGNORECASE)
 _WHEN: Final = re.compile(

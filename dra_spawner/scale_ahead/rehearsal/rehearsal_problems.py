@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["ProblemCode", "RehearsalProblem"]
-
 
 class ProblemCode(StrEnum):
     """Kinds of problems."""

@@ -17,16 +17,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_line import RehearsalLine, publ
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits, start_delays
 
-__all__ = [
-    "ExpectedUsers",
-    "NodeOrder",
-    "Rehearsal",
-    "RehearsalSettings",
-    "VerdictKind",
-    "expected_by_line",
-    "expected_by_occurrence",
-]
-
 #: The same default as for entries of a calendar.
 _RAMP: Final = timedelta(minutes=15)
 

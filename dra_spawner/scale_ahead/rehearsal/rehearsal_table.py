@@ -10,8 +10,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import RehearsalProble
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder, Rehearsal
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits
 
-__all__ = ["rehearsal_json", "rehearsal_text"]
-
 _ORDER_HEADINGS = ("nodes", "new", "servers", "present", "max", "lead", "ordered", "usable", "like")
 _WAIT_HEADINGS = ("waits", "users", "longest", "mean", "without end")
 

@@ -35,8 +35,6 @@ from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation, situ
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits, waits
 from dra_spawner.scale_ahead.rehearsal.verdict_text import verdict
 
-__all__ = ["RehearsedAlone", "rehearse", "rehearse_alone"]
-
 #: Limit of the steps of all searches for devices in one rehearsal, 5 to 10 µs each.
 _MAX_STEPS: Final = 2_000_000
 #: Longer than any node stays that is not known to be removed.

@@ -16,8 +16,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, No
 from dra_spawner.scale_ahead.rehearsal.rehearse import RehearsedAlone, rehearse_alone
 from dra_spawner.scale_ahead.rehearsal.timetable import shared_waits, start_delays
 
-__all__ = ["Announced", "rehearse_day"]
-
 _MAX_NAMED: Final = 5
 
 

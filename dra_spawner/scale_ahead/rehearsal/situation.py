@@ -14,8 +14,6 @@ from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers, RehearsalSettings
 from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 
-__all__ = ["RehearsalSituation", "situation_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class RehearsalSituation:

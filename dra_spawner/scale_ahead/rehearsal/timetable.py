@@ -10,8 +10,6 @@ from math import floor, sqrt
 
 from dra_spawner.scale_ahead.calendars.occurrences import RUSH_PEAK
 
-__all__ = ["Waits", "arrivals", "order_time", "shared_waits", "start_delays", "starts_on_demand", "waits"]
-
 
 @dataclass(frozen=True, slots=True)
 class Waits:

@@ -10,8 +10,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
 from dra_spawner.scale_ahead.rehearsal.timetable import Waits
 
-__all__ = ["clock", "minutes_of", "nodes_of", "verdict"]
-
 
 def verdict(
     situation: RehearsalSituation, orders: Sequence[NodeOrder], obstacle: RehearsalProblem | None, planned: Waits

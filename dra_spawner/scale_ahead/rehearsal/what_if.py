@@ -31,8 +31,6 @@ from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, ad
 from dra_spawner.simulator.refusal_text import refusal_detail
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
-__all__ = ["ImpossibleChange", "Simulation", "WhatIf", "simulate"]
-
 #: Cost of an attempt to place a server, in steps of the search's budget, besides the search for devices.
 _ATTEMPT_STEPS: Final = 10
 

@@ -12,8 +12,6 @@ from dra_spawner.scale_ahead.calendars.occurrences import ADDITIONAL, RUSH_PEAK,
 from dra_spawner.scale_ahead.demand.minutes import datetime_of, minute_of
 from dra_spawner.scale_ahead.replay.traces import Trace
 
-__all__ = ["WeeklyClass", "class_launches", "class_occurrences"]
-
 
 @dataclass(frozen=True, slots=True)
 class WeeklyClass:

@@ -8,8 +8,6 @@ from dra_spawner.scale_ahead.demand.policies import Buffer
 from dra_spawner.scale_ahead.replay.replay import Scenario, replay
 from dra_spawner.scale_ahead.replay.results import ReplayResult
 
-__all__ = ["smallest_buffer"]
-
 _MAX: Final = 1 << 20
 
 

@@ -12,8 +12,6 @@ from dra_spawner.scale_ahead.demand.policies import Buffer
 from dra_spawner.scale_ahead.replay.replay import Scenario, replay
 from dra_spawner.scale_ahead.replay.results import ReplayResult
 
-__all__ = ["fixed_frontier", "idle_at_hit_rate"]
-
 _POINTS: Final = 12
 #: The curve reaches at least this hit rate, if a fixed number does.
 _LEAST_TOP: Final = 0.995

@@ -13,8 +13,6 @@ from dra_spawner.scale_ahead.demand.hold import RunningMaximum
 from dra_spawner.scale_ahead.demand.minutes import whole_minutes
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 
-__all__ = ["NodePool"]
-
 _NEVER: Final = -1
 
 

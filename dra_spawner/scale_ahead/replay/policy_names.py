@@ -10,8 +10,6 @@ from typing import Final
 from dra_spawner.scale_ahead.demand.policies import Buffer, CalendarOnly, DemandPolicy, ForecastDemand
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-__all__ = ["EQUAL_HIT", "NamedPolicy", "parse_policy"]
-
 EQUAL_HIT: Final = "fixed:equal"
 """The smallest fixed number with the hit rate of the previous policy that uses the calendar."""
 _FORMS: Final = (

@@ -24,8 +24,6 @@ from dra_spawner.scale_ahead.replay.traces import Trace
 from dra_spawner.scale_ahead.reports.misses import LargestMisses
 from dra_spawner.scale_ahead.reports.timeline import Timeline
 
-__all__ = ["Scenario", "replay"]
-
 _NEVER: Final = -1
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from dra_spawner.scale_ahead.reports.misses import Miss
 from dra_spawner.scale_ahead.reports.timeline import Timeline
 
-__all__ = ["ReplayResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:

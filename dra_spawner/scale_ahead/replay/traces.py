@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, repeat
 from math import log
 
-__all__ = ["Durations", "Trace"]
-
 
 @dataclass(frozen=True, slots=True)
 class Durations:

@@ -10,8 +10,6 @@ from tornado.template import Loader
 
 from dra_spawner.scale_ahead.reports.miss_rows import MissRow
 
-__all__ = ["miss_table"]
-
 _TEMPLATES: Final = Loader(str(Path(__file__).parent / "templates"))
 
 

@@ -25,8 +25,6 @@ from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from dra_spawner.scale_ahead.reports.misses import LargestMisses, Miss, MissCause
 from dra_spawner.scale_ahead.reports.timeline import Timeline
 
-__all__ = ["HistoryMiss", "MissReport", "has_waited", "miss_report", "read_miss_report"]
-
 REPORTED: Final = timedelta(days=7)
 """Duration of the time that a report covers."""
 #: A launch without a recorded cause has waited if it took longer. The replay counts in minutes, too.

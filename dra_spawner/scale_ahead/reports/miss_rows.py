@@ -12,8 +12,6 @@ from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 from dra_spawner.scale_ahead.reports.misses import Miss, MissCause
 
-__all__ = ["MissRow", "demand_line", "entry_line", "miss_json", "miss_row"]
-
 #: Limit of the minutes in the line of an event.
 _LONGEST_RAMP: Final = 24 * 60
 _NOT_PREVENTABLE: Final = {

@@ -13,8 +13,6 @@ from typing import Final
 from dra_spawner.scale_ahead.calendars.occurrences import ADDITIONAL, Occurrence
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 
-__all__ = ["LargestMisses", "Miss", "MissCause"]
-
 _LARGEST: Final = 10
 #: Ratio of launches to expected launches from which they are a surprise, not chance.
 _SURPRISE: Final = 2.0

@@ -15,8 +15,6 @@ from dra_spawner.scale_ahead.reports.printable import printable
 from dra_spawner.scale_ahead.reports.svg_parts import add_line, add_rect, add_text, figure_ticks, svg_text, written
 from dra_spawner.scale_ahead.reports.timeline import Steps
 
-__all__ = ["PolicyPoint", "frontier_svg", "timeline_svg"]
-
 _INK: Final = "var(--plot-ink)"
 _MUTED: Final = "var(--plot-muted)"
 _LINE: Final = "var(--plot-line)"

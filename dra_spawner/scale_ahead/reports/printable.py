@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
-
 
 def printable(text: str) -> str:
     """The text with U+FFFD for each character that is not printable, so that XML allows it. It is not escaped."""

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-__all__ = ["add_line", "add_rect", "add_text", "figure_ticks", "leading_digit", "svg_text", "written"]
-
 _STEPS: Final = ((1, 2), (2, 5), (5, 10))
 
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, datetime_of, minute_of
 
-__all__ = ["DayOfTimeline", "Steps", "Timeline", "days", "steps", "worst_day"]
-
 #: Lengths of steps, in minutes: each divides a day.
 _LENGTHS: Final = (1, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
 _MAX_STEPS: Final = 400

@@ -24,8 +24,6 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from dra_spawner.service.ahead.class_notices import with_notice
 from dra_spawner.service.blocking_calls import BlockingCalls
 
-__all__ = ["AddedEntries", "AddedEntry", "TooManyEntries"]
-
 log = logging.getLogger(__name__)
 
 _ID_BYTES: Final = 6

@@ -25,8 +25,6 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from dra_spawner.service.ahead.added_entries import AddedEntries, AddedEntry, TooManyEntries
 from dra_spawner.service.ahead.class_notices import with_notice
 
-__all__ = ["AnnouncedClasses", "Announcer", "ClassRefused", "UnknownClass"]
-
 _ID_BYTES: Final = 6
 #: Limit of open requests of one person.
 _MAX_OPEN: Final = 5

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dra_spawner.placeholders.planner.targets.choice_names import options_of, profile_of
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 
-__all__ = ["title_of"]
-
 
 def title_of(published: PublishedShapes, name: str) -> str:
     """What the spawn form calls a choice; as well as it is known."""

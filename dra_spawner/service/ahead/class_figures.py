@@ -35,8 +35,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["ClassFigures"]
-
 log = logging.getLogger(__name__)
 
 _AHEAD: Final = timedelta(days=1)

@@ -32,8 +32,6 @@ from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.choice_titles import title_of
 
-__all__ = ["ClassMessages", "MessageTarget", "read_message_target"]
-
 log = logging.getLogger(__name__)
 
 _AHEAD: Final = timedelta(days=366)

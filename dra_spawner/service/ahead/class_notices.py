@@ -14,8 +14,6 @@ from dra_spawner.scale_ahead.calendars.class_limits import last_end
 from dra_spawner.scale_ahead.calendars.class_progress import time_text
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 
-__all__ = ["with_notice"]
-
 #: Of a time that is farther away nothing is said: its members have not read of it yet.
 _AHEAD: Final = timedelta(days=14)
 

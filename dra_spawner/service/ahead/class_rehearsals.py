@@ -21,8 +21,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal, expect
 from dra_spawner.service.ahead.added_entries import AddedEntries
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 
-__all__ = ["ClassRehearsals"]
-
 log = logging.getLogger(__name__)
 
 _SECONDS: Final = 20.0

@@ -37,8 +37,6 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["HubSpawns", "known_servers"]
-
 log = logging.getLogger(__name__)
 
 #: Pause after an answer with servers that are starting and have no pod.

@@ -17,8 +17,6 @@ from dra_spawner.scale_ahead.demand.minutes import datetime_of, minute_of
 from dra_spawner.scale_ahead.reports.history_misses import has_waited
 from dra_spawner.service.blocking_calls import BlockingCalls
 
-__all__ = ["LaunchStep", "LaunchSteps", "LaunchesUnavailable", "Steps", "launch_steps"]
-
 _ANSWER_SECONDS: Final = 20.0
 #: Part of a window's step after which it is read again.
 _FRESH_PART: Final = 15

@@ -12,8 +12,6 @@ from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, minute_of
 
-__all__ = ["PlaceholderSamples", "Sample", "sample_groups"]
-
 #: Limit of choices in one sample, so that a day stays below 20 MB.
 _MAX_GROUPS: Final = 100
 

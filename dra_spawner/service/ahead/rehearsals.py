@@ -53,8 +53,6 @@ from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["RehearsalAssumptions", "Rehearsals", "TooManyRehearsals"]
-
 log = logging.getLogger(__name__)
 
 #: Seconds after which a rehearsal ends without a verdict.

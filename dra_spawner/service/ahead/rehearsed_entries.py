@@ -17,8 +17,6 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 
-__all__ = ["RehearsedEntries"]
-
 log = logging.getLogger(__name__)
 
 #: Entries that begin later are not rehearsed yet.

@@ -31,8 +31,6 @@ from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 
-__all__ = ["ScaleAheadRunner", "read_past"]
-
 log = logging.getLogger(__name__)
 
 _PAST: Final = timedelta(days=PAST_DAYS)

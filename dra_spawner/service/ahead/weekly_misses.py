@@ -13,8 +13,6 @@ from dra_spawner.scale_ahead.reports.plots import timeline_svg
 from dra_spawner.scale_ahead.reports.timeline import steps
 from dra_spawner.service.figures.history_report import HistoryReport
 
-__all__ = ["WeeklyMisses"]
-
 #: One step an hour.
 _MAX_STEPS: Final = 7 * 24 + 1
 

@@ -23,8 +23,6 @@ from dra_spawner.history.imports.hub_groups import read_groups
 from dra_spawner.history.imports.imported_rows import SourceError
 from dra_spawner.service.blocking_calls import in_daemon_thread
 
-__all__ = ["BudgetUse"]
-
 log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 300.0

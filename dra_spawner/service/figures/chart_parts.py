@@ -12,8 +12,6 @@ from dra_spawner.names import MANAGED_BY, MANAGER, PLACEHOLDER
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["ChartParts"]
-
 log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "component"

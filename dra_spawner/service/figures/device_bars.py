@@ -16,8 +16,6 @@ from dra_spawner.dra.model.objects import AllocatedDevice, Device, DeviceId
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.usage.weighted_utilization import DeviceUse
 
-__all__ = ["Bar", "HolderKind", "Part", "device_bars", "product_of"]
-
 _ZERO: Final = Fraction(0)
 _ONE: Final = Fraction(1)
 _PRODUCT_ATTRIBUTES: Final = ("productname", "model", "product", "profile")

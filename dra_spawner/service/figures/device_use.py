@@ -16,8 +16,6 @@ from dra_spawner.history.imports.hub_groups import read_groups
 from dra_spawner.history.imports.imported_rows import SourceError
 from dra_spawner.service.figures.history_report import HistoryReport
 
-__all__ = ["DeviceUse", "DeviceUseReport"]
-
 log = logging.getLogger(__name__)
 
 _DAYS: Final = timedelta(days=30)

@@ -10,8 +10,6 @@ from typing import Final, Generic, Protocol, TypeVar
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.service.blocking_calls import in_daemon_thread
 
-__all__ = ["HistoryReport", "ReportT"]
-
 _MAX_AGE: Final = timedelta(minutes=10)
 _TIMEOUT_SECONDS: Final = 30.0
 

@@ -11,8 +11,6 @@ from prometheus_client.registry import Collector
 
 from dra_spawner.service.figures.node_figures import ClassFigures
 
-__all__ = ["IdleDevices"]
-
 
 class IdleDevices(Collector):
     """Sums up the idle time of the devices of each class.

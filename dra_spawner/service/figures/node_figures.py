@@ -23,8 +23,6 @@ from dra_spawner.simulator.usage.device_doubts import MissingDevice, withdraws_h
 from dra_spawner.simulator.usage.utilization import NodeUtilization, Utilization
 from dra_spawner.simulator.usage.weighted_utilization import DeviceUse, WeightedUtilization, used_units
 
-__all__ = ["ClassFigures", "DeviceHolder", "NodeFigures", "TimeSlice", "class_figures"]
-
 _TURN_SECONDS: Final = 0.005
 """Limit of the time for which the event loop is blocked."""
 _UTILIZATION_KINDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})

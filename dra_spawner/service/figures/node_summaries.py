@@ -21,8 +21,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.nodes import NodeState
 
-__all__ = ["NodeSummaries", "NodeSummary", "marks_of"]
-
 _DIGITS: Final = 4
 #: Limit of the named pods of one claim.
 _PODS_SHOWN: Final = 5

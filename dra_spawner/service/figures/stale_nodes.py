@@ -10,8 +10,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["SPARE", "StaleNodes"]
-
 #: Limit of collected names, beyond the number of nodes.
 SPARE: Final = 1_000
 

@@ -7,8 +7,6 @@ from typing import Final, TypeAlias
 
 from dra_spawner.service.http.requests.authentication import SecureHandler
 
-__all__ = ["Address", "parameters_of", "pattern_of"]
-
 Address: TypeAlias = tuple[str, type[SecureHandler]]
 """An address, and its handler, whose methods are declared by `endpoints.endpoint`."""
 

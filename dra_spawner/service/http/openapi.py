@@ -12,8 +12,6 @@ from dra_spawner.service.http.requests.endpoints import JSON, METHODS, Access, E
 from dra_spawner.service.http.schemas.cluster_schemas import PROBLEM
 from dra_spawner.service.http.schemas.schema_parts import example_of
 
-__all__ = ["openapi_document", "statuses_of"]
-
 _PROBLEM_TYPE: Final = "application/problem+json"
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"login": []}]
 _LEVELS: Final = {

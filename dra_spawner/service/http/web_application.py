@@ -49,8 +49,6 @@ from dra_spawner.service.http.requests.guarded_handler import GuardedHandler, se
 from dra_spawner.service.http.tickets.ticket_handlers import OwnTicketsHandler, TicketHandler, TicketsHandler
 from dra_spawner.service.metrics.service_metrics import register
 
-__all__ = ["ADDRESSES", "web_application"]
-
 
 class OpenApiHandler(ApiHandler):
     """``GET api/openapi.json``: every address of the service, with examples."""

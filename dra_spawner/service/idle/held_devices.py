@@ -19,8 +19,6 @@ from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.usage.held_devices import held_claims, held_devices
 
-__all__ = ["ServerWithDevices", "servers_with_devices", "uses_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerWithDevices:

@@ -21,8 +21,6 @@ from dra_spawner.fairness.idle.samples import ServerActivity
 from dra_spawner.fairness.idle.server_answers import InvalidServerAnswer, read_activity
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["HubReports", "NotStopped", "ReportedServer", "ReportsUnknown", "UnusableAnswer", "limited_json"]
-
 _VERSION: Final = 1
 #: The hub answers a stop after 10 s (its `slow_stop_timeout`) if a server is slow to stop.
 _SECONDS: Final = 30.0

@@ -29,8 +29,6 @@ from dra_spawner.service.idle.hub_reports import HubReports, NotStopped, Reporte
 from dra_spawner.service.idle.metric_reader import FoundMetrics, read_use
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["IdleServers", "ReturnTickets", "SeenServer"]
-
 log = logging.getLogger(__name__)
 
 #: Servers that are stopped in one look: a defect of a metric must not stop all at once.

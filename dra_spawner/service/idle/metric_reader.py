@@ -21,8 +21,6 @@ from dra_spawner.history.imports.http_source import read_token
 from dra_spawner.history.imports.imported_rows import SourceError
 from dra_spawner.service.idle.hub_reports import UnusableAnswer, limited_json
 
-__all__ = ["FoundMetrics", "read_use"]
-
 _SECONDS: Final = 15.0
 _MAX_BYTES: Final = 16 * 2**20
 

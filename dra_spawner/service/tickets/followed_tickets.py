@@ -29,8 +29,6 @@ from dra_spawner.placeholders.planner.ticket_queue import TicketQueue, competing
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.ticket_store.ticket_store import TicketStore, TicketsUnavailable
 
-__all__ = ["FollowedTickets"]
-
 log = logging.getLogger(__name__)
 
 #: Expected waits are written again after this time, and for a new ticket.

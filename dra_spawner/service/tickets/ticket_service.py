@@ -24,8 +24,6 @@ from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 
-__all__ = ["TicketService"]
-
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS: Final = 2.0

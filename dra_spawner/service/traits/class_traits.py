@@ -10,8 +10,6 @@ from dra_spawner.scale_ahead.calendars.class_limits import ClassLimitsByPerson, 
 from dra_spawner.service.ahead.class_messages import MessageTarget, read_message_target
 from dra_spawner.service.traits.checked_traits import SecretDict, checked
 
-__all__ = ["ClassTraits"]
-
 
 class ClassTraits(HasTraits):
     """Mixed into the application."""

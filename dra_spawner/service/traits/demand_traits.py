@@ -20,8 +20,6 @@ from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAhea
 from dra_spawner.service.traits.checked_traits import SecretDict, checked
 from dra_spawner.service.traits.node_kind_settings import read_node_kinds
 
-__all__ = ["DemandTraits"]
-
 
 class DemandTraits(HasTraits):
     """Mixed into the application."""

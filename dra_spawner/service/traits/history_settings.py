@@ -11,8 +11,6 @@ from dra_spawner.history.user_names import UserNameMode
 from dra_spawner.profiles.syntax.problems import shown
 from dra_spawner.profiles.syntax.settings_reader import SettingsReader, refuse_settings
 
-__all__ = ["read_history"]
-
 _MAX_DAYS: Final = 3650
 
 

@@ -11,8 +11,6 @@ from dra_spawner.history.settings import HistorySettings
 from dra_spawner.service.traits.checked_traits import SecretDict, checked
 from dra_spawner.service.traits.history_settings import read_history
 
-__all__ = ["HistoryTraits"]
-
 
 class HistoryTraits(HasTraits):
     """Mixed into the application."""

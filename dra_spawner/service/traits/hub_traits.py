@@ -11,8 +11,6 @@ from dra_spawner import names
 from dra_spawner.service.http.requests.hub_login import BoundedHubOAuth
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["HubTraits"]
-
 
 class HubTraits(HasTraits):
     """Mixed into the application, which has `prefix`."""

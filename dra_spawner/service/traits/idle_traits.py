@@ -10,8 +10,6 @@ from dra_spawner.fairness.idle.policy import IdleSettings
 from dra_spawner.fairness.idle.settings import read_idle_settings
 from dra_spawner.service.traits.checked_traits import SecretDict, checked
 
-__all__ = ["IdleTraits"]
-
 
 class IdleTraits(HasTraits):
     """Mixed into the application."""

@@ -7,8 +7,6 @@ from traitlets import Float, HasTraits, Integer
 from dra_spawner.service.http.api.placement_handler import MAX_BODY_BYTES
 from dra_spawner.service.http.requests.limited_server import ServerLimits
 
-__all__ = ["LimitTraits"]
-
 
 class LimitTraits(HasTraits):
     """Mixed into the application."""

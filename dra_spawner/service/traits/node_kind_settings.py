@@ -10,8 +10,6 @@ from dra_spawner.profiles.syntax.problems import Problem
 from dra_spawner.profiles.syntax.settings_reader import SettingsReader, readers_of_list, refuse_settings
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 
-__all__ = ["max_nodes_by_kind", "read_node_kinds"]
-
 _MAX_KINDS: Final = 100
 _MAX_SLOTS: Final = 10_000
 _MAX_NODES: Final = 100_000

@@ -18,8 +18,6 @@ from dra_spawner.service.traits.checked_traits import checked
 from dra_spawner.service.traits.node_kind_settings import max_nodes_by_kind, read_node_kinds
 from dra_spawner.service.traits.ticket_traits import TicketTraits
 
-__all__ = ["PlaceholderTraits"]
-
 _LONGEST_LABEL: Final = 63
 
 

@@ -9,8 +9,6 @@ from traitlets import Bool, HasTraits, Integer, Unicode
 from dra_spawner import names
 from dra_spawner.placeholders.planner.targets.policy import TicketRules
 
-__all__ = ["TicketTraits"]
-
 
 class TicketTraits(HasTraits):  # type: ignore[misc]  # of traitlets, which the mixins derive from, too
     """Mixed into the application."""

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from traitlets.config import Config, Configurable
 
-__all__ = ["unknown_settings"]
-
 #: Similarity from which a section counts as a typing error: the hub's sections may be in the same file.
 _MIN_SIMILARITY: Final = 0.8
 

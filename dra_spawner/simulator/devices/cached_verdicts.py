@@ -23,8 +23,6 @@ from dra_spawner.simulator.devices.search_limits import SearchLimits
 from dra_spawner.simulator.devices.single_device_cache import SingleDeviceCache
 from dra_spawner.simulator.devices.verdicts import ShapeAnswer, ShapeGroup
 
-__all__ = ["CachedVerdicts"]
-
 
 class CachedVerdicts:
     """Verdicts on the nodes, for each claim shape.

@@ -6,8 +6,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Cache", "CacheSizes"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

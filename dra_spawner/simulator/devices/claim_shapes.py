@@ -14,8 +14,6 @@ from dra_spawner.dra.model.claims import ClaimStatus, DeviceClass, DeviceRequest
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.devices.caching import Cache, CacheSizes
 
-__all__ = ["MAX_SELECTOR_VERDICTS", "ClaimShape", "ClaimShapes"]
-
 MAX_SELECTOR_VERDICTS: Final = 1_000_000
 """Maximum of cached verdicts of selectors, about a hundred bytes each."""
 

@@ -20,8 +20,6 @@ from dra_spawner.dra.model.pools import PoolState
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.devices.pool_views import NodeView
 
-__all__ = ["ClassVerdict", "Fatal", "Fits", "Judge", "Misfit", "Stopped"]
-
 Position = tuple[int, int, int]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Hashable, Iterable
 
 from dra_spawner.dra.model.claims import AllocatedDevice, ResourceClaim
 
-__all__ = ["Held", "Holders"]
-
 Held = tuple[AllocatedDevice, ...]
 
 

@@ -22,9 +22,6 @@ from dra_spawner.simulator.devices.caching import Cache
 from dra_spawner.simulator.devices.class_verdicts import ClassVerdict, Reason
 from dra_spawner.simulator.devices.pool_views import NodeView
 
-__all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
-
-
 _SPARE: Final = 2_000
 """Maximum of empty classes; they are kept as nodes return to them when devices are freed."""
 

@@ -12,8 +12,6 @@ from dra_spawner.simulator.devices.node_classes import NodeClass, NodeClasses
 from dra_spawner.simulator.devices.pool_views import Concerned, NodeView, PoolViews
 from dra_spawner.simulator.model.table import ChangeLog
 
-__all__ = ["NodePartitions"]
-
 
 class NodePartitions:
     """Partitions of the nodes into classes, one for each set of attributes that claims read.

@@ -23,8 +23,6 @@ from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.model.journal import Journal
 from dra_spawner.simulator.model.table import Table
 
-__all__ = ["Concerned", "NodeView", "PoolViews"]
-
 Concerned = frozenset[str] | None
 """Names of the nodes that see other pools after a change; None for all nodes."""
 

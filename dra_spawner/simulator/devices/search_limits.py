@@ -8,8 +8,6 @@ from typing import Protocol
 
 from dra_spawner.dra.budget import SearchBudget
 
-__all__ = ["CommonBudget", "SearchLimits"]
-
 
 class SearchLimits(Protocol):
     """Gives each search its budget."""

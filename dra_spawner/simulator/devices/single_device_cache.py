@@ -20,8 +20,6 @@ from dra_spawner.simulator.devices.claim_shapes import ClaimShape
 from dra_spawner.simulator.devices.class_verdicts import ClassVerdict
 from dra_spawner.simulator.devices.pool_views import NodeView
 
-__all__ = ["SingleDeviceCache", "SingleDeviceKey"]
-
 _MAX_STRUCTURES: Final = 10_000
 _MAX_USES: Final = 10_000
 

@@ -10,8 +10,6 @@ from dra_spawner.dra.model.taint_rules import applied, with_rules
 from dra_spawner.simulator.model.journal import Journal
 from dra_spawner.simulator.model.table import Table
 
-__all__ = ["TaintedSlices"]
-
 
 class TaintedSlices:
     """Rules and the slices that they change.

@@ -13,8 +13,6 @@ from dra_spawner.simulator.devices.claim_shapes import ClaimShape
 from dra_spawner.simulator.devices.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Reason, Stopped, no_fit
 from dra_spawner.simulator.devices.pool_views import NodeView
 
-__all__ = ["DeviceQuestion", "ShapeAnswer", "ShapeGroup", "Verdict", "VerdictGroup", "Verdicts"]
-
 Verdict = tuple[Allocation, ...] | DoesNotFit | AllocationError | SearchStopped
 """The allocations of the claims on a node, why they do not fit, why the scheduler would give up on the pod, or that the
 search was stopped before there was a verdict."""

@@ -13,16 +13,6 @@ from dra_spawner.dra.model.extended_resources import EXTENDED_RESOURCE_ANNOTATIO
 from dra_spawner.dra.model.objects import AllocatedDevice, ClaimStatus, ConsumerReference, NodeSelector, ResourceClaim
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = [
-    "MAX_CONSUMERS",
-    "ClaimTemplate",
-    "ObjectKey",
-    "TrackedClaim",
-    "allocated_devices",
-    "consumer_of",
-    "simulated_name",
-]
-
 MAX_CONSUMERS: Final = 256
 """Entries of ``status.reservedFor`` that the API server admits (``ResourceClaimReservedForMaxSize``)."""
 

@@ -22,8 +22,6 @@ from dra_spawner.simulator.model.claims import ClaimTemplate, ObjectKey, Tracked
 from dra_spawner.simulator.model.nodes import SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["BrokenObject", "ClusterObject", "Kind", "Knowledge", "decode", "decode_all", "stand_in"]
-
 ClusterObject = SchedulableNode | Pod | TrackedClaim | ClaimTemplate | DeviceClass | ResourceSlice | DeviceTaintRule
 
 

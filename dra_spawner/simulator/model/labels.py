@@ -5,8 +5,6 @@ from __future__ import annotations
 from dra_spawner.dra.model.decoding import Reader
 from dra_spawner.dra.model.node_selector import NodeSelectorError, Requirement
 
-__all__ = ["label_requirements"]
-
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 

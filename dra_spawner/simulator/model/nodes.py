@@ -11,8 +11,6 @@ from dra_spawner.dra.model.objects import Node, Taint
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.model.resources import PODS, Amounts, to_amounts
 
-__all__ = ["NodeState", "SchedulableNode"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchedulableNode:

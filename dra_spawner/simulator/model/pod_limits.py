@@ -13,8 +13,6 @@ from typing import Any, Final
 from dra_spawner.dra.model.decoding import Reader
 from dra_spawner.dra.model.node_selector import NodeSelector, Requirement
 
-__all__ = ["MAX_HOST_PORTS", "MAX_RESOURCES", "MAX_VALUES", "short_parts", "too_many_conditions"]
-
 MAX_VALUES: Final = 2000
 """Maximum of values, at any depth, in one part of a pod's spec; a longer part is not read."""
 MAX_HOST_PORTS: Final = 500

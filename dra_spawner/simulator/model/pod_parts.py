@@ -11,17 +11,6 @@ from dra_spawner.dra.model.node_selector import NodeSelector, Requirement
 from dra_spawner.simulator.model.labels import label_requirements
 from dra_spawner.simulator.model.resources import PodRequests
 
-__all__ = [
-    "ANY_ADDRESS",
-    "ClaimReference",
-    "Container",
-    "HostPort",
-    "PreferredNodes",
-    "SpreadConstraint",
-    "UnhealthyDevice",
-    "unhealthy_devices",
-]
-
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
 
 

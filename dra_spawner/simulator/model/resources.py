@@ -12,8 +12,6 @@ from typing import Final
 
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = ["CPU", "MEMORY", "PODS", "Amounts", "PodRequests", "container_sum", "to_amounts"]
-
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"

@@ -10,8 +10,6 @@ from typing import Final, Generic, TypeVar
 
 from dra_spawner.simulator.model.journal import Journal
 
-__all__ = ["MAX_REMEMBERED", "ChangeLog", "Groups", "Table"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

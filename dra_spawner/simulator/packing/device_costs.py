@@ -20,8 +20,6 @@ from dra_spawner.dra.model.pools import Candidate, Pool
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.devices.pool_views import NodeView
 
-__all__ = ["MAX_CANDIDATES", "PARTS", "Cost", "NodeDevices", "Option", "Options"]
-
 #: Devices of a node above which none is chosen: each is looked at.
 MAX_CANDIDATES: Final = 1024
 #: Parts of one unit.

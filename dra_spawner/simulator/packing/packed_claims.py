@@ -9,8 +9,6 @@ from dra_spawner.dra.model.claims import DeviceRequest, ResourceClaim
 from dra_spawner.dra.preferences import ANY, MAX_GROUPS, Group, devices_selector, group_name
 from dra_spawner.simulator.packing.packing import Packing
 
-__all__ = ["packed_claims"]
-
 
 def packed_claims(packing: Packing, claims: Sequence[ResourceClaim], node: str) -> tuple[ResourceClaim, ...]:
     """The claims as a start on a node has them; unchanged where kube-scheduler gives the right devices anyway."""

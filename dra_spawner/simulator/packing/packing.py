@@ -27,9 +27,6 @@ from dra_spawner.simulator.devices.caching import Cache
 from dra_spawner.simulator.devices.device_state import DeviceState
 from dra_spawner.simulator.packing.device_costs import PARTS, Cost, NodeDevices, Option
 
-__all__ = ["ClassSelectors", "DeviceChoice", "NodeCost", "PackedNode", "Packing", "packing_problem"]
-
-
 #: Requests of a pod: with alternatives, the scheduler's search grows with the number of combinations.
 _MAX_REQUESTS: Final = 4
 _MAX_COSTS: Final = 20_000

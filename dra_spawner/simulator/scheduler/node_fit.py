@@ -23,8 +23,6 @@ from dra_spawner.simulator.model.resources import CPU
 from dra_spawner.simulator.scheduler.pod_affinity import PodAffinity
 from dra_spawner.simulator.scheduler.topology_spread import TopologySpread
 
-__all__ = ["FITS", "Filter", "FilterVerdict", "FitCode", "NodeFit", "eligible_nodes", "selects"]
-
 
 class Filter(StrEnum):
     """A filter plugin of kube-scheduler, by its name."""

@@ -16,8 +16,6 @@ from dra_spawner.simulator.model.resources import CPU, MEMORY
 from dra_spawner.simulator.scheduler.node_fit import selects
 from dra_spawner.simulator.scheduler.pod_affinity import preference
 
-__all__ = ["best_nodes", "score_nodes"]
-
 MAX_NODE_SCORE: Final = 100
 _TAINTS_WEIGHT: Final = 3
 _NODE_AFFINITY_WEIGHT: Final = 2

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod, PodAffinityTerm
 
-__all__ = ["PodAffinity"]
-
 _Topology = tuple[str, str]
 """Key and value of a label."""
 

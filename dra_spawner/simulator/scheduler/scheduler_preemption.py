@@ -24,8 +24,6 @@ from dra_spawner.simulator.scheduler.scheduling import (
     nodes_message,
 )
 
-__all__ = ["Resolution", "SchedulerPreemption", "best_preemptions", "preemption_candidates", "resolve"]
-
 _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 # A pod without start time counts as just started.

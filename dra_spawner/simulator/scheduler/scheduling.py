@@ -33,17 +33,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.scheduler.node_fit import FITS, Filter, FilterVerdict, FitCode, NodeFit, eligible_nodes
 from dra_spawner.simulator.scheduler.node_score import best_nodes
 
-__all__ = [
-    "Choose",
-    "ChosenNode",
-    "ClusterView",
-    "Decision",
-    "Failure",
-    "SchedulingAttempt",
-    "SchedulingQuestion",
-    "Unschedulable",
-]
-
 T = TypeVar("T")
 Choose = Callable[[Sequence[T]], T]
 """Picks one of several equally good items; the scheduler does so at random."""

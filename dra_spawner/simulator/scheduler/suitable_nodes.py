@@ -11,8 +11,6 @@ from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.scheduler.node_fit import FitCode, NodeFit
 
-__all__ = ["SuitableNodes"]
-
 
 class SuitableNodes:
     """Finds suitable nodes, by the nodes and pods of the last `read`. Unchanged pods are not decoded again."""

@@ -14,8 +14,6 @@ from dra_spawner.dra.model.taints import blocking_taint
 from dra_spawner.simulator.model.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.model.pods import Pod, SpreadConstraint
 
-__all__ = ["TopologySpread"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Domains:

@@ -19,8 +19,6 @@ from dra_spawner.common.counted_text import listed
 from dra_spawner.dra.model.objects import AllocatedDevice, Device, DeviceId, PoolId, ResourceSlice
 from dra_spawner.dra.model.same_hardware import same_hardware
 
-__all__ = ["NO_DOUBTS", "DeviceDoubts", "MissingDevice", "find_doubts", "missing_devices", "withdraws_held_devices"]
-
 #: Drivers that withdraw a device from their slices while a pod has it.
 _WITHDRAWING: Final = frozenset({"dra.net"})
 _NAMED: Final = 3

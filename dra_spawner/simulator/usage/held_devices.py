@@ -13,8 +13,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.usage.weighted_utilization import device_uses, used_units
 
-__all__ = ["held_claims", "held_devices"]
-
 
 def held_claims(pod: Pod) -> tuple[ObjectKey, ...]:
     """The claims of a pod, also the one for its extended resources; a name is empty until it is known."""

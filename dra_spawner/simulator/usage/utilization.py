@@ -31,9 +31,6 @@ from dra_spawner.simulator.usage.weighted_utilization import (
     weighted_utilization,
 )
 
-__all__ = ["ClassWeights", "NodeUtilization", "Utilization"]
-
-
 _ONE: Final = Fraction(1)
 
 

@@ -35,8 +35,6 @@ from dra_spawner.dra.model.pools import Pool, PoolState, SliceIndex, gather_pool
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.simulator.usage.device_doubts import NO_DOUBTS, DeviceDoubts
 
-__all__ = ["DeviceUse", "PoolUtilization", "WeightedUtilization", "device_uses", "used_units", "weighted_utilization"]
-
 _ZERO: Final = Fraction(0)
 _ONE: Final = Fraction(1)
 

@@ -23,8 +23,6 @@ from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.server_context import parts_of
 
-__all__ = ["AvailabilityHandler", "ServerHandler"]
-
 _WAIT_SECONDS: Final = 1.0
 #: As many as the script sends.
 _MAX_NAMES: Final = 32

@@ -25,9 +25,6 @@ from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
 
-__all__ = ["AvailabilityClient", "AvailabilityView", "InvalidProfiles", "availability_client", "read_profiles"]
-
-
 #: Shortest time between two questions for the same.
 _INTERVAL_SECONDS: Final = 1.0
 #: Until a question is given up.

@@ -11,19 +11,6 @@ from markupsafe import Markup
 
 from dra_spawner.placeholders.planner.targets.choice_names import choice_name, options_of, profile_of
 
-__all__ = [
-    "FormChoices",
-    "FormOption",
-    "choice_text",
-    "choices_of",
-    "chosen_profile",
-    "form_choices",
-    "name_of_options",
-    "options_with",
-    "picks_of",
-    "slug_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FormOption:

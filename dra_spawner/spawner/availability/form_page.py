@@ -20,8 +20,6 @@ from dra_spawner.placeholders.planner.targets.choice_names import choice_name
 from dra_spawner.spawner.availability.client import AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormOption, form_choices
 
-__all__ = ["FormPage", "is_fancy_form", "replacing_form"]
-
 TEMPLATES: Final = Path(__file__).with_name("templates")
 #: Between a choice and its label.
 SEPARATOR: Final = " · "

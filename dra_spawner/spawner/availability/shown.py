@@ -9,8 +9,6 @@ from typing import Any, Final
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.availability_text import LABELS
 
-__all__ = ["UNKNOWN", "ShownAvailability", "usual_sentence", "wait_text"]
-
 #: A longer label does not fit beside a choice on a phone: the reason of "never" stands in the sentence only.
 _LONGEST_LABEL: Final = 30
 

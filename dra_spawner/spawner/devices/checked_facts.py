@@ -22,8 +22,6 @@ from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, chec
 from dra_spawner.spawner.devices.facts_reading import read_facts
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
 
-__all__ = ["CheckedFacts"]
-
 #: Age in seconds after which a spawn begins a new reading, without waiting for it.
 _FRESH_SECONDS: Final = 300.0
 #: Seconds that a refusal waits for a new reading; without one, no choice is refused because of the cluster.

@@ -14,8 +14,6 @@ from dra_spawner.names import RESOURCE_API
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
-__all__ = ["ClaimReader", "claim_reader"]
-
 #: Seconds between two readings; names that are asked for meanwhile are read together.
 _PAUSE_SECONDS: Final = 1.0
 #: So many claims in a list cost about as much as one claim by a request of its own.

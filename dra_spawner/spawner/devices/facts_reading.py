@@ -23,8 +23,6 @@ from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, KnownDevices, decoded, readable
 from dra_spawner.versions import served_version
 
-__all__ = ["read_facts"]
-
 _ATTACHMENTS: Final = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 _WEBHOOKS: Final = (names.ADMISSION_API, "validatingwebhookconfigurations")
 

@@ -13,18 +13,6 @@ from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
-__all__ = [
-    "HeldDevice",
-    "asked_capacities",
-    "claim_entries",
-    "claim_names",
-    "devices_in",
-    "devices_of",
-    "held_claims",
-    "held_devices",
-    "place_text",
-]
-
 #: A pod has some claims; more than this are not read.
 _MAX_CLAIMS: Final = 32
 #: More devices than this are counted, not named.

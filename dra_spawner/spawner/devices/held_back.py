@@ -9,8 +9,6 @@ from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.spawner.devices.diagnosis import Diagnosis
 
-__all__ = ["gates_of", "why_held_back"]
-
 _HELD_BACK: Final = "Another system of this cluster holds this server back."
 _QUEUED: Final = "This cluster starts servers in turn, through a queue."
 

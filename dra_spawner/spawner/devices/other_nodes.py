@@ -11,8 +11,6 @@ from dra_spawner.spawner.devices.diagnosis import assess_within_limits
 from dra_spawner.spawner.devices.held import held_devices
 from dra_spawner.spawner.devices.reader import DeviceReader
 
-__all__ = ["devices_of", "fits_elsewhere"]
-
 
 async def fits_elsewhere(
     reader: DeviceReader,

@@ -22,8 +22,6 @@ from dra_spawner.profiles.user_form.offers import DeviceCatalog
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
-__all__ = ["NOW", "DeviceObjects", "DeviceReader", "KnownDevices", "Reading", "decoded", "device_reader", "readable"]
-
 #: Maximum age that accepts only data read after the call.
 NOW: Final = 0.0
 #: Maximum age of a spawn form's devices in seconds; their sizes rarely change, but new nodes may join.

@@ -7,8 +7,6 @@ from types import TracebackType
 from jupyterhub.handlers import BaseHandler
 from tornado.web import HTTPError
 
-__all__ = ["QuietHandler"]
-
 
 class QuietHandler(BaseHandler):
     """A handler that logs no query, in which somebody may send a token."""

@@ -11,15 +11,6 @@ from weakref import WeakKeyDictionary
 from dra_spawner.common.owned_tasks import begin_task, note_failure, run_again
 from dra_spawner.kube.client.api import KubernetesError
 
-__all__ = [
-    "CLEAN_UP_WAIT_SECONDS",
-    "HubWide",
-    "forget_hub",
-    "retry_until_done",
-    "run_periodically",
-    "this_hub",
-]
-
 #: Seconds that a start or a stop waits for its clean-up, which then continues in the background.
 CLEAN_UP_WAIT_SECONDS: Final = 3.0
 #: Seconds for which a clean-up is retried; after that the sweep removes the leftovers.

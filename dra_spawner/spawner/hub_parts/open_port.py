@@ -12,8 +12,6 @@ import ipaddress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-__all__ = ["until_it_listens", "until_port_is_open"]
-
 #: Limit of the wait for a server that does not listen yet; JupyterHub waits for it afterwards, too.
 _LISTEN_SECONDS: Final = 10.0
 _FIRST_SECONDS: Final = 0.1

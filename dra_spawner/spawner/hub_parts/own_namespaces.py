@@ -11,8 +11,6 @@ from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 
-__all__ = ["own_namespaces"]
-
 log = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ from tornado.web import Application
 if TYPE_CHECKING:
     from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 
-__all__ = ["running_hub", "serve_in_hub"]
-
 #: Addresses that are served, as tests run several hubs in a process.
 _serving: WeakKeyDictionary[Application, set[str]] = WeakKeyDictionary()
 

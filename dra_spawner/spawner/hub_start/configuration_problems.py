@@ -8,8 +8,6 @@ from dra_spawner.profiles.intel_gas.gas_findings import intel_gas_problems
 from dra_spawner.profiles.syntax.problems import Problem, ProfileError
 from dra_spawner.spawner.server_context import ServerContext
 
-__all__ = ["configuration_problems"]
-
 
 def configuration_problems(server: ServerContext) -> list[Problem]:
     """Return the problems of a server's settings; what a function returns as profiles is not known."""

@@ -13,15 +13,6 @@ from traitlets.config.loader import LazyConfigValue
 
 from dra_spawner.spawner.spawner import DRASpawner
 
-__all__ = [
-    "asks_for_devices",
-    "class_problem",
-    "is_combined",
-    "spawner_class_of",
-    "with_devices",
-    "without_code_of_others",
-]
-
 #: Keys of profiles that only DRASpawner understands.
 _OF_DEVICES = ("device_claims", "intel_gas")
 #: Types of a value that a class writes in place of a trait, such as ``profile_list = [...]``.

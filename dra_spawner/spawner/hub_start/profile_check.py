@@ -14,8 +14,6 @@ from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.steps.cluster_check import checks_of_hub, values_for_rules
 from dra_spawner.versions import KUBERNETES, version_problem
 
-__all__ = ["begin_checking"]
-
 
 def begin_checking(server: ServerContext) -> None:
     """Check all profiles against the cluster in the background; findings go to the log.

@@ -8,8 +8,6 @@ from typing import Final
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 
-__all__ = ["RecentChoices"]
-
 #: Time for which a choice stays published whose devices are gone: a driver that is upgraded withdraws them all.
 _KEPT_SECONDS: Final = 3600.0
 

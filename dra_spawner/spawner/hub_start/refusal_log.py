@@ -14,8 +14,6 @@ from tornado.log import app_log, gen_log
 
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 
-__all__ = ["filter_refusals"]
-
 #: Sentences whose repetition by JupyterHub is left out.
 _REMEMBERED: Final = 100
 _REFUSAL: Final = "spawn_refused"

@@ -13,8 +13,6 @@ from sqlalchemy.pool import StaticPool
 
 from dra_spawner.spawner.spawner import DRASpawner
 
-__all__ = ["SAMPLE_USERS", "SampleSpawners"]
-
 #: A choice whose shape differs between these two users has no single shape.
 SAMPLE_USERS: Final = ("sample-user", "another-sample-user")
 

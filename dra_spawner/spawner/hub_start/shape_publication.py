@@ -45,14 +45,6 @@ from dra_spawner.spawner.steps.device_claims import DeviceClaims
 from dra_spawner.spawner.steps.intel_gas import IntelGas
 from dra_spawner.spawner.steps.profile import Profile
 
-__all__ = [
-    "AGAIN_SECONDS",
-    "AnotherHub",
-    "ShapePublication",
-    "publication_problem",
-    "published_shapes",
-]
-
 #: Seconds between publications, as new devices may bring new choices.
 AGAIN_SECONDS: Final = 300.0
 _FIRST_WAIT_SECONDS: Final = 1.0

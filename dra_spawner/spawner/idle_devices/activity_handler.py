@@ -26,8 +26,6 @@ from dra_spawner.spawner.progress.activity_report import ActivityReport
 from dra_spawner.spawner.progress.idle_servers import has_devices
 from dra_spawner.spawner.server_context import parts_of
 
-__all__ = ["ActivityHandler"]
-
 _VERSION: Final = 1
 _MAX_BYTES: Final = 128 * 2**10
 #: Pause of a server between two reports: while the service asks for them, and while nobody does.

@@ -11,8 +11,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.fairness.idle.notices import Notice
 from dra_spawner.spawner.progress.durations import duration_text
 
-__all__ = ["idle_note", "notice_of_pod", "stop_sentence"]
-
 #: Age of a decided stop until which the end of a server counts as this stop.
 _STOP_AGE: Final = timedelta(minutes=5)
 

@@ -21,8 +21,6 @@ from dra_spawner.spawner.my_devices.own_server_handler import OwnServerHandler
 from dra_spawner.spawner.placement.service import service_of_hub, whole_body
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
-__all__ = ["KeepFormHandler", "KeepHandler", "NotKept"]
-
 _SECONDS: Final = 5.0
 _MAX_BYTES: Final = 2**16
 _LONGEST_SENTENCE: Final = 300

@@ -13,8 +13,6 @@ from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.dra.model.taints import blocking_taint
 from dra_spawner.spawner.my_devices.published import PublishedDevice
 
-__all__ = ["DeviceHealth", "HealthState", "device_health", "one_line", "reported_names"]
-
 _LONGEST_MESSAGE: Final = 200
 
 

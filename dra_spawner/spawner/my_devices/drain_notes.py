@@ -11,8 +11,6 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.devices import DeviceId
 
-__all__ = ["DrainNote", "drain_notes"]
-
 _LONGEST_REASON = 200
 
 

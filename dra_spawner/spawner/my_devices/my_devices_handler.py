@@ -27,9 +27,6 @@ from dra_spawner.spawner.my_devices.published import PublishedDevices
 from dra_spawner.spawner.placement.standing import own_budget_sentences
 from dra_spawner.spawner.server_context import ServerContext
 
-__all__ = ["DevicesHandler", "read_own_devices"]
-
-
 _WAIT_SECONDS: Final = 3.0
 #: Maximum age of the devices that a server is told; a server may ask as often as it likes.
 _LONGEST_AGE_SECONDS: Final = 2.0

@@ -32,8 +32,6 @@ from dra_spawner.spawner.my_devices.device_health import (
 from dra_spawner.spawner.my_devices.published import PublishedDevice, PublishedDevices
 from dra_spawner.spawner.placement.pod import waits_for_placeholder
 
-__all__ = ["NetworkInterface", "OwnDevice", "OwnDevices", "Protection", "ShareOfCapacity", "is_consumer", "own_devices"]
-
 #: Version of the answer: a server's software may be older or newer than the hub's.
 VERSION: Final = 1
 #: Attributes in which drivers publish the name of the product.

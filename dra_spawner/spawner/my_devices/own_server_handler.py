@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dra_spawner.spawner.progress.activity_report import ActivityReport
     from dra_spawner.spawner.progress.session_time import SessionTime
 
-__all__ = ["OwnParts", "OwnServerHandler"]
-
 #: The right of a server's own token, for that server.
 _ACCESS: Final = "access:servers"
 

@@ -9,8 +9,6 @@ from types import MappingProxyType
 from dra_spawner.dra.model.devices import Device, DeviceId, PoolId, ResourceSlice
 from dra_spawner.spawner.my_devices.drain_notes import DrainNote
 
-__all__ = ["PublishedDevice", "PublishedDevices"]
-
 
 @dataclass(frozen=True, slots=True)
 class PublishedDevice:

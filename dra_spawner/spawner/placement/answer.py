@@ -16,8 +16,6 @@ from dra_spawner.placeholders.availability_state import AvailabilityState
 if TYPE_CHECKING:
     from dra_spawner.dra.preferences import Preferences
 
-__all__ = ["InvalidAnswer", "PlacementAnswer", "plain_text", "read_answer"]
-
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
 _LONGEST_LABEL: Final = 63

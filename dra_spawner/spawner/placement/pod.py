@@ -15,16 +15,6 @@ from dra_spawner.placeholders.planner.targets.node_conditions import requiring_r
 from dra_spawner.placeholders.planner.targets.shapes import Shape, shape_of
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 
-__all__ = [
-    "OriginalPod",
-    "after_placeholder",
-    "manifest_of",
-    "shape_of_pod",
-    "waits_for_placeholder",
-    "without_node",
-]
-
-
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME = "metadata.name"

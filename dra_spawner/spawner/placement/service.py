@@ -19,8 +19,6 @@ from jupyterhub.utils import url_path_join
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 
-__all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub", "told_of_user", "whole_body"]
-
 _MAX_BYTES: Final = 2**16
 _MOST_GROUPS: Final = 1_000
 _LONGEST_NAME: Final = 255

@@ -17,8 +17,6 @@ from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.placement.answer import plain_text
 from dra_spawner.spawner.placement.service import service_of_hub, told_of_user, whole_body
 
-__all__ = ["own_budget_sentences"]
-
 _WAIT_SECONDS: Final = 1.0
 #: Age up to which an answer is shown again.
 _SAME_SECONDS: Final = 30.0

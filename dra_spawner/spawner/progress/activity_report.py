@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from dra_spawner.fairness.idle.samples import ServerActivity
 
-__all__ = ["ActivityReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class ActivityReport:

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "clean_up_seconds",
-    "duration_text",
-    "kubespawner_may_give_up",
-    "so_far",
-]
-
 _MINUTE = 60
 #: Seconds below which a duration is told in seconds.
 _SECONDS_BELOW = 2 * _MINUTE

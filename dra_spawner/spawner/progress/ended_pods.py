@@ -13,8 +13,6 @@ from kubespawner.spawner import PodReflector
 
 from dra_spawner.common.json_types import JsonObject
 
-__all__ = ["EndedPodsReflector"]
-
 #: Pods that are kept, the oldest is forgotten first; a hub looks at each within a minute.
 _MAX_KEPT: Final = 1_000
 _MISSING: Final = object()

@@ -10,8 +10,6 @@ from dra_spawner import names
 from dra_spawner.profiles.compiler.extended_resources import of_pod
 from dra_spawner.spawner.progress.durations import duration_text
 
-__all__ = ["has_devices", "has_notice", "idle_seconds", "idle_sentence"]
-
 
 def idle_seconds(last_activity: datetime | None, started: datetime | None, now: datetime) -> float:
     """Seconds since a server was active, or started; 0 if neither is known.

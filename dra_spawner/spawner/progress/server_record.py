@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from dra_spawner.spawner.progress.session_time import SessionTime
 
-__all__ = ["ServerRecord"]
-
 #: Key of the record in the state that JupyterHub stores for a server.
 _KEY: Final = "dra_spawner"
 _LONGEST_TEXT: Final = 2000

@@ -14,8 +14,6 @@ from typing import Any
 from dra_spawner.profiles.server_limits import LONGEST_LIFETIME, SHORTEST_LIFETIME, SHORTEST_NOTICE
 from dra_spawner.spawner.progress.durations import duration_text
 
-__all__ = ["SessionTime"]
-
 
 @dataclass(frozen=True, slots=True)
 class SessionTime:

@@ -12,16 +12,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.progress.durations import so_far
 from dra_spawner.spawner.progress.start_messages import StartMessages, event_text, page_html
 
-__all__ = [
-    "SHORT_SECONDS",
-    "StartProgress",
-    "elapsed",
-    "longer_waiting",
-    "progress_items",
-    "queue_sentence",
-    "waiting_since",
-]
-
 #: Seconds between looks; makes no request.
 _LOOK_SECONDS: Final = 1.0
 #: Seconds below which a start is too young to tell its duration, and what else would start.

@@ -28,9 +28,6 @@ from dra_spawner.spawner.progress.start_progress import StartProgress
 from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.settings import SpawnerSettings
 
-__all__ = ["Attempt", "CreationOutcome", "FailedPod", "OptionalDevicesUnavailable", "Retry", "Step"]
-
-
 S = TypeVar("S", bound="Step")
 
 

@@ -17,8 +17,6 @@ from dra_spawner.spawner.steps.attempt import Attempt, Step
 if TYPE_CHECKING:  # rules and the simulator, which a hub that checks nothing does without
     from dra_spawner.spawner.devices.checked_facts import CheckedFacts
 
-__all__ = ["Checks", "ClusterCheck", "checks_of_hub", "values_for_rules"]
-
 _WRONG_SETTINGS: Final = "its settings do not fit what is there"
 #: Traits that rules read.
 _SETTINGS: Final = (

@@ -33,8 +33,6 @@ from dra_spawner.spawner.spawn_refusal import (
 )
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Step
 
-__all__ = ["DeviceClaims"]
-
 
 class DeviceClaims(Step):
     """Creates the templates, shared claims and companions of an attempt."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from dra_spawner.spawner.steps.attempt import Step
 
-__all__ = ["DrainedNodes"]
-
 
 class DrainedNodes(Step):
     """Adds the condition to the pod that all other steps have changed."""

@@ -32,8 +32,6 @@ from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger, LedgerUnava
 from dra_spawner.spawner.spawn_refusal import refusal_of_profile, wrong_profile
 from dra_spawner.spawner.steps.attempt import Attempt, Step
 
-__all__ = ["IntelGas"]
-
 #: Maximum seconds for the choice of cards; after that the start continues without a choice.
 _LONGEST_SECONDS = 10.0
 

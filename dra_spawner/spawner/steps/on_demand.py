@@ -8,8 +8,6 @@ from dra_spawner import names
 from dra_spawner.profiles.compiler.claim_templates import FROM_VLANS
 from dra_spawner.spawner.steps.attempt import Attempt, Step
 
-__all__ = ["IntelGasOnDemand", "VlanOnDemand"]
-
 
 class IntelGasOnDemand(Step):
     """Stands for the step of legacy Intel GPUs."""

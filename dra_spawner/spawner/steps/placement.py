@@ -27,8 +27,6 @@ from dra_spawner.spawner.placement.service import (
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
 
-__all__ = ["ServicePlacement"]
-
 _RESERVED: Final = {True: "A device was reserved for you", False: "CPU and memory were reserved for you"}
 _PLACE_UNKNOWN: Final = "Your place in the queue is not known now. Please try again in a minute."
 

@@ -9,9 +9,6 @@ from typing import Final
 
 from dra_spawner.common.json_types import JsonObject
 
-__all__ = ["PodCannotRun", "PodFailure", "PodFailureKind", "PodFailureWatch", "status_failure", "withdrawn"]
-
-
 #: Maximum seconds between searches of events; there may be thousands of events of other pods.
 _EVENTS_LOOK_SECONDS: Final = 5.0
 #: Event of the kubelet (pkg/kubelet/events) for each failed try to prepare a pod's devices.

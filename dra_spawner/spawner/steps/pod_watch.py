@@ -29,8 +29,6 @@ from dra_spawner.spawner.steps.second_pod import failure_watch
 if TYPE_CHECKING:
     from dra_spawner.spawner.devices.diagnosis import Diagnosis
 
-__all__ = ["PodWatch", "pod_of"]
-
 #: Seconds between diagnoses of an unschedulable pod.
 _DIAGNOSIS_SECONDS = 15
 #: Seconds between checks of shared objects while the pod is pending; one request each.

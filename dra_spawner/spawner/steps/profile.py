@@ -15,8 +15,6 @@ from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_profile, wrong_profile
 from dra_spawner.spawner.steps.attempt import Step
 
-__all__ = ["Profile"]
-
 
 class Profile(Step):
     """Reads ``device_claims``, and refuses claims that this user can never have. Makes no requests."""

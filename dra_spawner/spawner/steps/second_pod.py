@@ -16,8 +16,6 @@ from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, FailedPod, Retry, Step
 from dra_spawner.spawner.steps.pod_failures import PodCannotRun, PodFailureKind, PodFailureWatch
 
-__all__ = ["SecondPod", "failure_watch", "plan_second_pod"]
-
 PODS_RECREATED: Final = Counter(
     "dra_spawner_pods_recreated",
     "Pods of servers that were created again, since the node or the device of the first pod failed",

@@ -32,8 +32,6 @@ from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Step
 
-__all__ = ["Vlan", "begin_sweeping_vlans", "leases_of"]
-
 _SLUG_CHARACTERS: Final = 48  # as KubeSpawner has it for user names
 _STATUS: Final = {
     VlanRefusal.NO_GROUP: 403,

@@ -25,8 +25,6 @@ from dra_spawner.spawner.availability.form_choices import (
 from dra_spawner.spawner.ticket_pages.shown_ticket import ShownTicket, kept_ticket, shown_ticket
 from dra_spawner.ticket_store.ticket_store import TicketStore, TicketsUnavailable
 
-__all__ = ["OwnTickets", "TooManyChanges", "UserForm"]
-
 #: Changes that a user may make in a minute; a page makes one at each click.
 _MOST_CHANGES: Final = 20
 _CHANGES_SECONDS: Final = 60.0

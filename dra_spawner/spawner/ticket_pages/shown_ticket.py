@@ -11,8 +11,6 @@ from dra_spawner.fairness.tickets.ticket_book import TicketStanding
 from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.spawner.availability.shown import wait_text
 
-__all__ = ["ShownState", "ShownTicket", "kept_ticket", "ordinal", "shown_ticket"]
-
 #: How long a page says that a user did not start in time.
 _MISSED_FOR: Final = timedelta(hours=12)
 #: A browser notifies for open pages alone.

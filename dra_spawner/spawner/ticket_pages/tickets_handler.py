@@ -28,8 +28,6 @@ from dra_spawner.spawner.ticket_pages.own_tickets import OwnTickets, TooManyChan
 from dra_spawner.spawner.user_pages.start_handler import BeginningHandler, start_state
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 
-__all__ = ["TicketsHandler", "user_form"]
-
 #: Seconds for which a user's form is taken to be the same: it may come from a function that asks others.
 _FORM_SECONDS: Final = 30.0
 #: Users whose forms and changes are remembered.

@@ -17,8 +17,6 @@ from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
 
-__all__ = ["ClassNote", "class_notes"]
-
 _INTERVAL_SECONDS: Final = 20.0
 _LONGEST_AGE_SECONDS: Final = 300.0
 _LIMIT_SECONDS: Final = 5.0

@@ -8,8 +8,6 @@ from html import escape
 from typing import Final
 from urllib.parse import urlencode
 
-__all__ = ["failure_html", "spawn_link"]
-
 _NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 
 

@@ -17,8 +17,6 @@ from jinja2 import BaseLoader, ChoiceLoader, FileSystemLoader, PrefixLoader
 from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.user_pages.server_notes import note_of_server, server_notes
 
-__all__ = ["extend_templates"]
-
 #: Prefix by which a template here names the hub's own.
 _HUBS: Final = "dra-spawner-hub"
 #: The hub's environments in the settings of its web application.

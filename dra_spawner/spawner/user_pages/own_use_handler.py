@@ -11,8 +11,6 @@ from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.placement.standing import own_budget_sentences
 from dra_spawner.spawner.server_context import parts_of
 
-__all__ = ["OwnUseHandler"]
-
 
 class OwnUseHandler(QuietHandler):
     """Answers the script of a page; only a login cookie of the hub is accepted."""

@@ -11,8 +11,6 @@ from typing import Any, Final
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.server_context import parts_of
 
-__all__ = ["ServerNote", "note_of_server", "server_notes"]
-
 _NO_REASON: Final = "The server did not start. Please try again, or tell your administrator."
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.spawner.availability.availability_handler import ServerHandler
 from dra_spawner.spawner.availability.form_choices import FormChoices, options_with
 
-__all__ = ["BeginningHandler", "StartHandler", "start_state"]
-
 #: Seconds for which the answer waits for the end of a start, and of the stop after it.
 _END_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.05

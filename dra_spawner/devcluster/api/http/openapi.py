@@ -8,8 +8,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.api.http.discovery import KUBERNETES_VERSION
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES, ResourceType
 
-__all__ = ["document", "index"]
-
 _FIELD_VALIDATION: Final[JsonObject] = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
 
 

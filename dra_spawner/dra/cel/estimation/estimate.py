@@ -38,8 +38,6 @@ from dra_spawner.dra.cel.syntax.nodes import (
     Select,
 )
 
-__all__ = ["estimate_cost"]
-
 _SCALARS: Final = frozenset(["bool", "double", "int", "uint"])
 _STRUCTURES: Final = frozenset(["map", "kubernetes.DRADevice", "kubernetes.Quantity", "kubernetes.Semver"])
 _QUANTIFIERS: Final = frozenset([FoldKind.ALL, FoldKind.EXISTS, FoldKind.EXISTS_ONE])

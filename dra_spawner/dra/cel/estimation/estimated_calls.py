@@ -26,8 +26,6 @@ from dra_spawner.dra.cel.library.cost import LIST_COST
 from dra_spawner.dra.cel.library.functions import Overload
 from dra_spawner.dra.cel.syntax.nodes import Literal, Node
 
-__all__ = ["Argument", "CallEstimate", "call_estimate", "sort_estimate"]
-
 _TRAVERSAL: Final = 0.1
 _PATTERN: Final = 0.25
 _MAX_INCLUDED: Final = 48  # ResourceSliceMaxAttributeValuesPerDevice

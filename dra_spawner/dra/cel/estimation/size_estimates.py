@@ -9,20 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "MAX",
-    "UNKNOWN",
-    "Entries",
-    "Path",
-    "Size",
-    "add",
-    "device_size",
-    "fixed",
-    "multiply",
-    "scale",
-    "wrap",
-]
-
 #: The highest number; also stands for "unknown".
 MAX: Final = 2**64 - 1
 

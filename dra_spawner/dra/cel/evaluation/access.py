@@ -7,8 +7,6 @@ from typing import Any
 from dra_spawner.dra.cel.errors import EvaluationError
 from dra_spawner.dra.cel.values import ABSENT, NONE, BoolKey, DefaultMap, OptionalValue, Uint, Value, map_key, type_name
 
-__all__ = ["find", "lookup", "lookup_optional", "missing", "present"]
-
 
 def missing(key: Value) -> EvaluationError:
     """The error about a key that is not there."""

@@ -13,8 +13,6 @@ from typing import Final
 from dra_spawner.dra.cel.errors import CelBudgetExceeded
 from dra_spawner.dra.cel.values import OptionalValue, Value
 
-__all__ = ["ELEMENT_BYTES", "MAX_BYTES", "MAX_DEPTH", "MAX_STEPS", "Extent", "bytes_of", "extent", "refuse_bytes"]
-
 #: Steps of an evaluation, in the units of :mod:`.cost`; a tenth of what Kubernetes allows.
 MAX_STEPS: Final = 100_000
 #: Memory of all that an evaluation builds.

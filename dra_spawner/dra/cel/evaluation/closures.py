@@ -12,8 +12,6 @@ from dra_spawner.dra.cel.library.functions import Implementation, Overload, impl
 from dra_spawner.dra.cel.library.operators import ORDERED, equals
 from dra_spawner.dra.cel.values import OptionalValue, Value, no_overload
 
-__all__ = ["Closure", "Locals"]
-
 #: Local variables; the first three are what was used so far, where that is metered: Kubernetes' cost, values looked at
 #: by single calls, and bytes built.
 Locals: TypeAlias = list[Any]

@@ -40,8 +40,6 @@ from dra_spawner.dra.cel.syntax.nodes import (
 )
 from dra_spawner.dra.cel.values import ABSENT, NONE, OptionalValue, TypeValue, Value, map_key, no_overload
 
-__all__ = ["Program", "compile_checked"]
-
 _CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "dyn", "int", "string", "type", "uint"])
 _PATTERN_FUNCTIONS: Final = frozenset(["matches", "find", "findAll"])
 #: Kubernetes computes their cost from arguments that must not be errors.

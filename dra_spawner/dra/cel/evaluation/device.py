@@ -12,8 +12,6 @@ from dra_spawner.dra.cel.semver import Semver, SemverError
 from dra_spawner.dra.cel.values import INT_MAX, INT_MIN, DefaultMap, Value
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = ["OWN_DOMAIN", "CelDevice"]
-
 OWN_DOMAIN: Final = "device.driver"
 """Stands for the domain of the device's own driver, where an expression says ``device.attributes[device.driver]``."""
 

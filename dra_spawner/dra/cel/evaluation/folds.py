@@ -14,8 +14,6 @@ from dra_spawner.dra.cel.library.functions import FUNCTIONS, implementation_for
 from dra_spawner.dra.cel.syntax.nodes import FoldKind
 from dra_spawner.dra.cel.values import Value, from_map_key, map_key, no_overload, type_name
 
-__all__ = ["PASS_COST", "fold"]
-
 #: Cost of a pass besides predicate and transform: in Kubernetes it reads, tests and extends an accumulator.
 PASS_COST: Final = {
     FoldKind.ALL: 3,

@@ -14,8 +14,6 @@ from dra_spawner.dra.cel.evaluation.device import OWN_DOMAIN
 from dra_spawner.dra.cel.syntax.nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
 from dra_spawner.dra.cel.syntax.parser import parse
 
-__all__ = ["attributes_that_matter"]
-
 _Path = tuple[str | None, ...]
 """Keys from the device on; None is one that is computed."""
 

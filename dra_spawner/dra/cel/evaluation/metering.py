@@ -13,18 +13,6 @@ from dra_spawner.dra.cel.library.cost import COST_LIMIT, NAMED
 from dra_spawner.dra.cel.library.functions import Overload, implementation_for
 from dra_spawner.dra.cel.values import NONE, OptionalValue, Value, no_overload
 
-__all__ = [
-    "charge",
-    "charged",
-    "charged_again",
-    "charged_success",
-    "metered_call",
-    "metered_step",
-    "no_spending",
-    "spend",
-    "spending",
-]
-
 
 def charge(local: Locals, amount: int) -> None:
     """Add to the cost of this evaluation.

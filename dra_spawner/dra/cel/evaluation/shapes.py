@@ -19,8 +19,6 @@ from dra_spawner.dra.cel.syntax.nodes import (
 )
 from dra_spawner.dra.cel.values import ABSENT, Value, map_key
 
-__all__ = ["constant_collection", "constant_members", "constant_steps", "needs_meter"]
-
 #: Functions whose result may be longer than their arguments, together with a binding that repeats them.
 _REPEATING: Final = frozenset(["_+_", "join", "flatten", "quote"])
 _SEARCHING: Final = frozenset(["matches", "find", "findAll"])

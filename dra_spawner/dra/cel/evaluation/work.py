@@ -9,8 +9,6 @@ from dra_spawner.dra.cel.evaluation.budget import ELEMENT_BYTES, bytes_of, exten
 from dra_spawner.dra.cel.library.formatting import format_bytes
 from dra_spawner.dra.cel.values import OptionalValue, Value
 
-__all__ = ["NO_WORK", "Work", "WorkFunction", "work_of"]
-
 
 class Work(NamedTuple):
     """What a call needs."""

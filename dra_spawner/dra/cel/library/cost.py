@@ -13,8 +13,6 @@ from dra_spawner.dra.cel.quantities import CelQuantity
 from dra_spawner.dra.cel.semver import Semver
 from dra_spawner.dra.cel.values import OptionalValue, Value
 
-__all__ = ["COST_LIMIT", "LIST_COST", "MAP_COST", "NAMED", "CostFunction", "size_of"]
-
 #: ``resource.k8s.io`` CELSelectorExpressionMaxCost.
 COST_LIMIT: Final = 1_000_000
 LIST_COST: Final = 10

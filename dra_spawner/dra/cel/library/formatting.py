@@ -12,8 +12,6 @@ from dra_spawner.dra.cel.errors import EvaluationError
 from dra_spawner.dra.cel.library.standard_functions import go_format_g
 from dra_spawner.dra.cel.values import INT_MAX, TypeValue, Uint, Value, from_map_key, type_name
 
-__all__ = ["Clause", "format_bytes", "format_string", "parse_format"]
-
 _DEFAULT_PRECISION: Final = 6
 _CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?:\.(?P<precision>[0-9]*))?(?P<verb>.)?)", re.DOTALL)
 #: As Go writes characters in quoted text.

@@ -14,8 +14,6 @@ from dra_spawner.dra.cel.quantities import CelQuantity
 from dra_spawner.dra.cel.semver import Semver
 from dra_spawner.dra.cel.values import DefaultMap, OptionalValue, TypeValue, Uint, Value
 
-__all__ = ["FUNCTIONS", "Implementation", "Overload", "declare", "implementation_for", "overload"]
-
 Implementation = Callable[..., Value]
 _F = TypeVar("_F", bound=Implementation)
 

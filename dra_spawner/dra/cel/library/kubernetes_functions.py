@@ -12,8 +12,6 @@ from dra_spawner.dra.cel.semver import Semver, SemverError
 from dra_spawner.dra.cel.values import INT_MAX, INT_MIN
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
 
-__all__ = ["UNSUPPORTED"]
-
 #: Functions that Kubernetes knows and that are not implemented here.
 UNSUPPORTED: Final = frozenset(
     [

@@ -23,29 +23,6 @@ from dra_spawner.dra.cel.values import (
     no_overload,
 )
 
-__all__ = [
-    "ORDERED",
-    "add_int",
-    "add_uint",
-    "compare",
-    "compare_numbers",
-    "contains",
-    "differs",
-    "divide_double",
-    "divide_int",
-    "divide_uint",
-    "equals",
-    "is_true_equal",
-    "list_contains",
-    "modulo_int",
-    "modulo_uint",
-    "multiply_int",
-    "multiply_uint",
-    "negate_int",
-    "subtract_int",
-    "subtract_uint",
-]
-
 #: Types whose values of one type Python compares as CEL does (doubles: but for NaN).
 ORDERED: Final = frozenset([int, str, float, Uint, bool, bytes])
 _NUMBERS: Final = frozenset([int, Uint, float])

@@ -10,9 +10,6 @@ import re2
 
 from dra_spawner.dra.cel.errors import CelBudgetExceeded, EvaluationError
 
-__all__ = ["compile_pattern", "find_all", "search"]
-
-
 #: Memory for a compiled pattern and for what is remembered of its matches. Go has no such limit.
 MAX_PATTERN_BYTES: Final = 2**21
 

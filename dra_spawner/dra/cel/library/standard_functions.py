@@ -26,8 +26,6 @@ from dra_spawner.dra.cel.values import (
     type_name,
 )
 
-__all__ = ["go_format_g"]
-
 # What may be compared with what; the order counts, see _declare_arithmetic().
 _ORDERED_TYPES: Final = {
     "bool": ("bool",),

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from dra_spawner.dra.cel.errors import CelCompileError
 
-__all__ = ["Token", "TokenKind", "position_error", "tokenize"]
-
 
 class TokenKind(StrEnum):
     DOUBLE = "double"

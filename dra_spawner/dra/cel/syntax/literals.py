@@ -8,8 +8,6 @@ from typing import Final
 
 from dra_spawner.dra.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 
-__all__ = ["cel_string_literal", "parse_bytes", "parse_double", "parse_int", "parse_string", "parse_uint"]
-
 _SIMPLE_ESCAPES: Final = {
     "a": "\a",
     "b": "\b",

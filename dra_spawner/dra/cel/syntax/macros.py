@@ -6,8 +6,6 @@ from typing import Final
 
 from dra_spawner.dra.cel.syntax.nodes import Bind, Fold, FoldKind, Ident, Node, OptionalMap, Select
 
-__all__ = ["MacroError", "expand_global", "expand_member"]
-
 
 class MacroError(ValueError):
     """Arguments that do not suit a macro."""

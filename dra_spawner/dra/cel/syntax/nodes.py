@@ -8,22 +8,6 @@ from typing import TypeAlias
 
 from dra_spawner.dra.cel.values import Value
 
-__all__ = [
-    "Bind",
-    "Call",
-    "Fold",
-    "FoldKind",
-    "Ident",
-    "ListLiteral",
-    "Literal",
-    "MapEntry",
-    "MapLiteral",
-    "Node",
-    "OptionalMap",
-    "Select",
-    "children",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:

@@ -21,8 +21,6 @@ from dra_spawner.dra.cel.syntax.nodes import (
     children,
 )
 
-__all__ = ["MAX_DEPTH", "parse"]
-
 #: Nesting that the API server's parser accepts.
 MAX_DEPTH: Final = 250
 #: Brackets within brackets, and nodes below nodes, that are handled here: what recurses over them stays far from

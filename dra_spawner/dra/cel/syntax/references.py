@@ -11,8 +11,6 @@ from typing import Final
 from dra_spawner.dra.cel.syntax.nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
 from dra_spawner.dra.cel.syntax.parser import parse
 
-__all__ = ["Collection", "Reference", "qualified_keys", "referenced_attributes"]
-
 
 class Collection(StrEnum):
     """The two maps of a device."""

@@ -28,14 +28,6 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = [
-    "Availability",
-    "ChoiceAvailability",
-    "PlaceholderCounts",
-    "count_placeholders",
-    "supply_of",
-]
-
 _AWAITED: Final = frozenset({AvailabilityState.NEEDS_NODE, AvailabilityState.WHEN_STOPPED})
 _PARTS = re.compile("[/=,]")
 

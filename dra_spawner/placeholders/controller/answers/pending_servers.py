@@ -19,8 +19,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.refusal_text import DRAINED, refusal_detail, waiting_sentence
 
-__all__ = ["PendingServer", "pending_servers"]
-
 
 @dataclass(frozen=True, slots=True)
 class PendingServer:

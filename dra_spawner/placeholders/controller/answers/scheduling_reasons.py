@@ -10,8 +10,6 @@ from dra_spawner.placeholders.planner.cluster.view import View, wants_devices
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["explain_scheduling"]
-
 #: Limit of nodes for the check whether a placeholder could run on another one.
 _MAX_NODES: Final = 500
 

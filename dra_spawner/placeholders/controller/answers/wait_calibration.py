@@ -11,8 +11,6 @@ from typing import Final
 
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 
-__all__ = ["EstimateOutcome", "WaitCalibration"]
-
 #: Limit of pending servers that are remembered.
 _MAX_PENDING: Final = 5_000
 

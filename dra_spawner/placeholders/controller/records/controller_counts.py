@@ -9,8 +9,6 @@ from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 
-__all__ = ["ControllerCounts"]
-
 
 @dataclass(slots=True)
 class ControllerCounts:

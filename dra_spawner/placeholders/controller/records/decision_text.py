@@ -19,8 +19,6 @@ from dra_spawner.placeholders.planner.actions import (
     ReservePlaceholder,
 )
 
-__all__ = ["KINDS_OF_DECISIONS", "PREFERENCE", "REFUSAL", "decision_of"]
-
 REFUSAL = "refuse-reservation"
 PREFERENCE = "prefer-devices"
 

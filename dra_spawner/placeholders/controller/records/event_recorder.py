@@ -25,8 +25,6 @@ from dra_spawner.placeholders.planner.actions import Action, AddConsumer, Delete
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["NODE_NAMESPACE", "EventRecorder", "ObjectEvent", "events_of"]
-
 log = logging.getLogger(__name__)
 
 NODE_NAMESPACE: Final = "default"

@@ -16,8 +16,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["BoundServer", "LaunchOutcome", "LaunchWaits"]
-
 #: Age at which a reservation is forgotten.
 _LONGEST: Final = timedelta(minutes=10)
 #: Precision of creation stamps: an object younger than this counts as created when it was seen.

@@ -15,8 +15,6 @@ from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["LeadPhase", "NodeLeadTimes", "ReachedPhase"]
-
 #: Longest lead time; a node that takes longer counts as broken.
 _LONGEST: Final = timedelta(hours=2)
 #: Limit of kinds, as a wrong label may differ on every node.

@@ -15,9 +15,6 @@ from dra_spawner.placeholders.planner.targets.choice_names import profile_of
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["HandoverTimes", "SessionRecords"]
-
-
 #: Limits of what is remembered: ended sessions of a choice, choices, and sessions that run.
 _MAX_ENDED: Final = 300
 _MAX_CHOICES: Final = 2_000

@@ -15,8 +15,6 @@ from dra_spawner.kube.client.api_errors import KubernetesError
 from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.placeholders.planner.actions import Action, ChangeTicket, LabelNode, ReservePlaceholder
 
-__all__ = ["Backoff"]
-
 #: Failures in a row after which the API counts as failing.
 _MAX_FAILURES: Final = 3
 

@@ -23,8 +23,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["ClusterLimits", "maximum_reached", "pending_uids"]
-
 log = logging.getLogger(__name__)
 
 #: Time between two reads of events, in seconds.

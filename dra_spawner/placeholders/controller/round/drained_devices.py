@@ -23,8 +23,6 @@ from dra_spawner.placeholders.planner.targets.device_drains import needed_change
 from dra_spawner.placeholders.planner.targets.overrides import OverrideKind, Overrides
 from dra_spawner.placeholders.planner.targets.sick_devices import drained_by_service, self_drains
 
-__all__ = ["DrainedDevices"]
-
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 5.0

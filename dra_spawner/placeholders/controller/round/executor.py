@@ -38,8 +38,6 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["ActionExecutor", "PlaceholderChanged", "ReservationLost"]
-
 log = logging.getLogger(__name__)
 
 _CLAIMS: Final = "resourceclaims"

@@ -23,8 +23,6 @@ from dra_spawner.placeholders.planner.cluster.view import AwaitedServer, Reserva
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["Expectation", "Expectations"]
-
 #: After this time the watch shows the object, or it is stale and nothing is decided.
 _UNANSWERED_SECONDS: Final = 120.0
 #: Time for which a server's pod is awaited.

@@ -18,8 +18,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["ForcedEnds"]
-
 log = logging.getLogger(__name__)
 
 

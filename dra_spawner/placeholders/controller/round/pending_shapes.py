@@ -20,8 +20,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["PendingShapes"]
-
 log = logging.getLogger(__name__)
 
 

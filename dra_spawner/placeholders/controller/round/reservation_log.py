@@ -14,8 +14,6 @@ from dra_spawner.placeholders.controller.round.reservations import ReservedPlace
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 
-__all__ = ["ReservationLog"]
-
 #: Time in seconds within which equal answers are one entry.
 _SAME: Final = timedelta(seconds=10)
 #: Time in seconds after which the number of equal answers is dropped.

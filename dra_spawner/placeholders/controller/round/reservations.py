@@ -19,8 +19,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["MAX_ANSWERS", "OnHold", "Reservations", "ReservedPlacement"]
-
 #: Tries, as others may reserve the same placeholder at the same time.
 _TRIES: Final = 5
 #: Age up to which a cached answer is used.

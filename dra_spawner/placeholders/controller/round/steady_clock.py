@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["SteadyClock"]
-
 
 class SteadyClock:
     """The wall clock's time, which follows jumps of that clock late.

@@ -17,8 +17,6 @@ from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["Views"]
-
 #: Age in seconds of a view that was never complete.
 _NEVER: Final = 10.0**6
 

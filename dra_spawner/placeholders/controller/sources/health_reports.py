@@ -11,8 +11,6 @@ from dra_spawner.placeholders.planner.targets.sick_devices import SickDevice, si
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["HealthReports"]
-
 
 class HealthReports:
     """The devices that are reported as broken.

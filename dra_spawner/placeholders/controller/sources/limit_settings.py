@@ -13,8 +13,6 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.profiles.syntax.problems import Problem, shown
 from dra_spawner.profiles.syntax.settings_reader import SettingsReader, readers_of_list, refuse_settings
 
-__all__ = ["read_groups", "read_limits"]
-
 _BOUNDS: Final = ("placeholders", "devices", "capacity")
 _MAX_LIMITS: Final = 100
 _LONGEST_NAME: Final = 253

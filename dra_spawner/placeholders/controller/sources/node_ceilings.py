@@ -18,8 +18,6 @@ from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["NodeCeilings"]
-
 _LOOK_BACK: Final = timedelta(days=7)
 #: Limit of remembered nodes.
 _MAX_NODES: Final = 1_000

@@ -24,8 +24,6 @@ from dra_spawner.placeholders.planner.decisions.orders import is_order_done
 from dra_spawner.placeholders.planner.targets.overrides import Overrides, overrides_data, read_overrides
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["OverrideStore", "OverridesUnavailable"]
-
 log = logging.getLogger(__name__)
 
 #: Tries of a change that others write at the same time.

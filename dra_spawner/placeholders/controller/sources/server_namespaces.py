@@ -23,8 +23,6 @@ from dra_spawner.placeholders.controller.sources.settings import ControllerSetti
 from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["ServerNamespaces"]
-
 log = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, Po
 from dra_spawner.profiles.syntax.problems import shown
 from dra_spawner.profiles.syntax.settings_reader import SettingsReader, refuse_settings
 
-__all__ = ["ControllerSettings", "read_replicas"]
-
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:

@@ -15,8 +15,6 @@ from dra_spawner.kube.resource import Resource
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["ShapesSource"]
-
 log = logging.getLogger(__name__)
 
 _KIND: Final = "ConfigMap"

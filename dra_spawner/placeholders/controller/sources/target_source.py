@@ -9,8 +9,6 @@ from typing import Protocol
 
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 
-__all__ = ["ConfiguredTargets", "ProfileGroup", "TargetSource"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProfileGroup:

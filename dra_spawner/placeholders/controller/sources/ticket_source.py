@@ -13,8 +13,6 @@ from dra_spawner.placeholders.planner.actions import ChangeTicket
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 
-__all__ = ["TicketSource", "TicketsUnknown", "end_ticket"]
-
 log = logging.getLogger(__name__)
 
 #: Time for which a start waits for the end of its ticket: a hub waits a second for the whole answer.

@@ -13,8 +13,6 @@ from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, policy_with
 
-__all__ = ["PolicySources", "WantedPolicies", "WantedPolicy"]
-
 log = logging.getLogger(__name__)
 
 

@@ -29,8 +29,6 @@ from dra_spawner.placeholders.planner.cluster.view import View, age
 from dra_spawner.placeholders.planner.targets.policy import Policy, Renewal
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["Creations", "Loss", "has_failed"]
-
 #: Placeholders that are lost younger than this are replaced one first.
 _YOUNG: Final = timedelta(minutes=5)
 #: A placeholder that was lost at a greater age says nothing about how long the next one lives.

@@ -34,8 +34,6 @@ from dra_spawner.simulator.claim_requirements import leftover_claim
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["OWN", "LimitTotal", "LimitUsage", "Usage"]
-
 #: This service's hub.
 OWN: Final = ""
 _NAMESPACE: Final = "default"

@@ -17,8 +17,6 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.policy import Grace
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["NO_RECORD", "PendingRecord", "PreemptionBackoff", "PreemptionRecord"]
-
 #: Factor of the delay from one preemption for a pod to the next.
 _BACK_OFF: Final = 4.0
 #: Number of preemptions from which on the delay stays the same, at more than a day.

@@ -25,8 +25,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.refusal_text import CLOSED, DRAINED, nearest_cause
 
-__all__ = ["UNKNOWN", "BusyServers", "Outlook", "Supply", "find_outlook"]
-
 #: Young nodes that are tried.
 _MAX_YOUNG: Final = 20
 #: Nodes that are tried without all of their servers.

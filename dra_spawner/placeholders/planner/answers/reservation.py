@@ -17,8 +17,6 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["decide_reservation", "find_borrowers_placement"]
-
 
 def decide_reservation(
     view: View, placement: Placement, pod: ObjectKey, lasting: timedelta

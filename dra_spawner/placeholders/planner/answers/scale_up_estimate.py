@@ -24,8 +24,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import TemplateError, add_node, lasting_taints, template_of
 from dra_spawner.simulator.scheduler.node_fit import FitCode
 
-__all__ = ["ScaleUpEstimate", "alike_key", "complete_nodes", "estimate_scale_up"]
-
 _NEW: Final = "one-more"
 #: Distinct nodes that are tried; with more of them the answer is uncertain.
 _MAX_TRIED: Final = 50

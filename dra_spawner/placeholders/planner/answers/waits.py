@@ -15,18 +15,6 @@ from dataclasses import dataclass
 from math import ceil, erf, exp, floor, inf, lgamma, log, sqrt
 from typing import Final
 
-__all__ = [
-    "FEWEST_EXAMPLES",
-    "SHARE_INSIDE",
-    "RunningServer",
-    "SeenSession",
-    "SessionLengths",
-    "WaitInterval",
-    "first_of_both",
-    "kth_stop",
-    "like_others",
-]
-
 #: Part of the waits that should end in their interval.
 SHARE_INSIDE: Final = 0.8
 #: With fewer examples nothing is estimated.

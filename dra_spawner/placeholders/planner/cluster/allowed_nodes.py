@@ -9,8 +9,6 @@ from dra_spawner.dra.model.taints import tolerates
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["allows", "is_drained", "is_labelled", "is_open", "is_ready_for_users"]
-
 _NO_PLACE: Final = ("NoSchedule", "NoExecute")
 
 

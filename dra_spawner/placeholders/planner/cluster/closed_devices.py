@@ -14,8 +14,6 @@ from dra_spawner.placeholders.planner.cluster.cluster_index import ClusterIndex
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["why_closed"]
-
 
 def why_closed(index: ClusterIndex, snapshot: Snapshot, claims: Iterable[ObjectKey]) -> str:
     """Why a device of these claims is closed for new claims like them; empty if none is.

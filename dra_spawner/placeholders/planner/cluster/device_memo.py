@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 from dra_spawner.dra.model.objects import DeviceClass
 
-__all__ = ["DeviceMemo"]
-
 V = TypeVar("V")
 
 

@@ -11,8 +11,6 @@ from dra_spawner.placeholders.planner.targets.node_conditions import without_dra
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["drained_node_for", "drained_reason"]
-
 #: Drained nodes that are tried.
 _MAX_TRIED: Final = 10
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["label_of", "moment_of"]
-
 
 def moment_of(seconds: str) -> datetime | None:
     """The time in a label; None if it is invalid."""

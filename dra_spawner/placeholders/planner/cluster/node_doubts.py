@@ -11,8 +11,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.usage.device_doubts import NO_DOUBTS, DeviceDoubts, find_doubts
 
-__all__ = ["doubts_of", "is_held_in_doubt", "why_in_doubt"]
-
 
 def doubts_of(index: ClusterIndex, snapshot: Snapshot, name: str) -> DeviceDoubts:
     """Doubts about the devices of a node, by the claims of its pods.

@@ -6,8 +6,6 @@ import operator
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
-__all__ = ["NodeMemo"]
-
 V = TypeVar("V")
 
 

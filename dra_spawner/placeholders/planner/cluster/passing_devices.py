@@ -20,8 +20,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["lasting_shape", "nodes_to_avoid", "without_lasting_devices"]
-
 _EVICTING: Final = "NoExecute"
 _NAMESPACE: Final = "default"
 

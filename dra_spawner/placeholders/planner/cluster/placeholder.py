@@ -12,8 +12,6 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["AwaitedServer", "Placeholder", "Reservation", "is_proven", "newest_first", "reservation_of"]
-
 _FREE = (PlaceholderState.STARTING, PlaceholderState.WARM)
 
 

@@ -16,8 +16,6 @@ from typing import Final
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["SearchLedger", "SearchPostponed"]
-
 #: Steps of one search on one node, 5 to 10 µs each. Most searches take less than ten; a proof that one device of 14 is
 #: missing takes 8,192.
 MAX_OF_A_SEARCH: Final = 10_000

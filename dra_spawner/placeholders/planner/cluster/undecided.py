@@ -9,8 +9,6 @@ from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostpon
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
-__all__ = ["Unknown", "surely_fits", "why_unknown"]
-
 
 class Unknown(StrEnum):
     """Why it is not known whether a pod fits."""

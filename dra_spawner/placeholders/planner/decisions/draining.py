@@ -27,8 +27,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["decide_drained", "decide_draining", "replacement", "tracked_labels", "with_written"]
-
 #: Age at which a placeholder that fits is bound: the scheduler tries again after 10 s at most.
 _PLACED_BY_THEN = timedelta(seconds=30)
 #: Time between searches: a node needs minutes to become a candidate, and a search is slow with thousands of nodes.

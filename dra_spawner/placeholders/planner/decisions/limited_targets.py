@@ -27,8 +27,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["LimitedTargets", "limit_targets"]
-
 #: Head start of each hub with less when a limit of all hubs has free capacity: longer than a watch and a round take.
 _TURN: Final = timedelta(seconds=2)
 _LONGEST_TURN: Final = timedelta(seconds=10)

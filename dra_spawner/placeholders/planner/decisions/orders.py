@@ -9,8 +9,6 @@ from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.policy import DeletionOrder
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = ["RefusedOrder", "UnknownPlaceholder", "decide_orders", "is_order_done", "ordered_placeholder"]
-
 
 class UnknownPlaceholder(Exception):
     """Raised for a placeholder that does not exist."""

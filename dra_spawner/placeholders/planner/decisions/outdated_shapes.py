@@ -18,8 +18,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
-__all__ = ["decide_outdated"]
-
 
 def decide_outdated(round_: Round) -> tuple[Action, ...]:
     """Deletions of outdated placeholders; the ones that stay for now are noted, with the rule."""

@@ -25,8 +25,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Undecided
 
-__all__ = ["decide_preemptions_for_others"]
-
 #: Time that the server's own service has, and then each hub with placeholders, one after the other by name.
 _TURN: Final = timedelta(seconds=5)
 _MAX_TIMES: Final = 8

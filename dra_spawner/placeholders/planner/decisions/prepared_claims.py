@@ -20,8 +20,6 @@ from dra_spawner.simulator.model.nodes import SchedulableNode
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["can_go_first", "goes_first", "serves_placeholder_alone", "unnamed_claims", "waits_for"]
-
 
 def goes_first(view: View, policy: Policy, placeholder: Pod) -> bool:
     """Whether a placeholder must be gone before a server that gets its claims is bound.

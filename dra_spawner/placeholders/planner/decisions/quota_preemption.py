@@ -28,8 +28,6 @@ from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["RemainingQuotas", "decide_quota_preemption", "remember_ended"]
-
 #: Time until a quota counts a new object, or shows that one is gone.
 _UNCOUNTED: Final = timedelta(seconds=3)
 #: Time in which a server's pod and claims have to come. After it, the quota counts as the reason why they do not.

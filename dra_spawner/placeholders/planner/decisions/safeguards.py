@@ -9,8 +9,6 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.cluster_objects import Kind, Knowledge
 
-__all__ = ["Safeguard", "hold_reason", "safeguard_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Safeguard:

@@ -32,8 +32,6 @@ from dra_spawner.placeholders.planner.ticket_queue import CLOCKS_APART, QueuedTi
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Undecided
 
-__all__ = ["decide_tickets", "with_ticket_targets"]
-
 #: Tickets of one choice for which placeholders are pending at the same time.
 _MOST_AHEAD: Final = 20
 #: Time for which devices may be free although a ticket waits for them.

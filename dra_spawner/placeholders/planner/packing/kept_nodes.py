@@ -27,8 +27,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Undecided
 
-__all__ = ["misplaced_placeholders", "new_keeps", "nodes_kept_from"]
-
 #: Nodes that are looked at for one ticket, those with the fewest servers.
 _MOST_NODES: Final = 50
 #: The longest time that the setting allows; another hub may have a longer one than this hub.

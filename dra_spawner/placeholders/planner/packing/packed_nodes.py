@@ -22,8 +22,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.model.resources import CPU, MEMORY
 from dra_spawner.simulator.packing.packing import ClassSelectors, Packing
 
-__all__ = ["NO_PREFERENCES", "DevicePreferences", "PackedNodes", "packed_nodes"]
-
 #: Shapes whose costs are remembered, as users can define shapes.
 _MAX_SHAPES: Final = 200
 #: Verdicts of selectors, about a hundred bytes each.

@@ -14,8 +14,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["PackedStarts"]
-
 
 class PackedStarts:
     """See the module.

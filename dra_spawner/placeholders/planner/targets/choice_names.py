@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["choice_name", "find_choice", "is_combination", "options_of", "profile_of", "without_defaults"]
-
 #: Ends a choice where the name of an option follows; a choice's own name may have commas.
 _NEXT = re.compile(r",(?=[^,=]+=)")
 

@@ -15,18 +15,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, ReplicaRange
 
-__all__ = [
-    "MAX_REQUESTS",
-    "ClassNotice",
-    "ClassOutcome",
-    "ClassRecords",
-    "ClassRequest",
-    "EntryOwner",
-    "RaisedMax",
-    "class_records_text",
-    "read_class_records",
-]
-
 #: Limit of stored requests, answered ones included.
 MAX_REQUESTS: Final = 200
 _MAX_ENTRIES: Final = 1_000

@@ -13,8 +13,6 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.placeholders.planner.targets.overrides import Override
 
-__all__ = ["RuleChanges", "device_of", "needed_changes", "rules_of"]
-
 _CLOSES: Final = "NoSchedule"
 _EVICTS: Final = "NoExecute"
 _LONGEST_REASON: Final = 200

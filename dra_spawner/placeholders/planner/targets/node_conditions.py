@@ -20,14 +20,6 @@ from dra_spawner.dra.model.node_selector import NodeSelector, Requirement
 if TYPE_CHECKING:  # a hub adds conditions to manifests, without the simulator
     from dra_spawner.simulator.model.pods import Pod
 
-__all__ = [
-    "drain_mark",
-    "refusing_drained_nodes",
-    "requiring_readiness",
-    "without_drains",
-    "without_label",
-]
-
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _READY: Final = {"key": names.IMAGES_READY, "operator": "Exists"}
 _NOT_DRAINED: Final = {"key": names.DRAINING, "operator": "NotIn", "values": [names.ORDERED]}

@@ -27,22 +27,6 @@ from dra_spawner.placeholders.planner.targets.class_records import (
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, DeletionOrder, Policy, ReplicaRange
 from dra_spawner.simulator.model.claims import ObjectKey
 
-__all__ = [
-    "MAX_ENTRIES",
-    "MAX_ORDERS",
-    "MAX_OVERRIDES",
-    "ORDER_LASTING",
-    "WHOLE_SERVICE",
-    "AuditEntry",
-    "Override",
-    "OverrideKey",
-    "OverrideKind",
-    "Overrides",
-    "StoredOrder",
-    "overrides_data",
-    "read_overrides",
-]
-
 #: Limit of settings at a time, so that the ConfigMap stays small.
 MAX_OVERRIDES: Final = 200
 #: Limit of calendar entries.

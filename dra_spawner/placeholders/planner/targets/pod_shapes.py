@@ -21,8 +21,6 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.model.resources import Amounts
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["OwnShapes"]
-
 _Term = tuple[frozenset[Requirement], frozenset[Requirement]]
 _Sources = tuple[TrackedClaim | ClaimTemplate | None, ...]
 

@@ -21,17 +21,6 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.shape_definition import DefinitionError, shape_from
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 
-__all__ = [
-    "PublishedShapes",
-    "RefusedChoice",
-    "policy_with",
-    "published_config_map",
-    "publisher_of",
-    "read_config_map",
-    "skipped_combinations",
-    "within_bounds",
-]
-
 _KEY: Final = "shapes.json"
 _FORMAT: Final = 2
 #: An object may have 1 MiB, including what the API server adds.

@@ -18,16 +18,6 @@ from dra_spawner.placeholders.planner.targets.hypothetical_pods import (
 )
 from dra_spawner.placeholders.planner.targets.shapes import NODE_FIELDS, Shape, shape_id
 
-__all__ = [
-    "CONTAINER_FIELDS",
-    "MAX_BYTES",
-    "NODE_FIELDS_OF_SHAPES",
-    "PARTS",
-    "DefinitionError",
-    "read_definition",
-    "shape_from",
-]
-
 #: Bytes of a definition. All annotations of an object together may have 256 KiB.
 MAX_BYTES: Final = 2**15
 _MAX_CLAIMS: Final = 32

@@ -17,8 +17,6 @@ from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.model.pod_parts import UnhealthyDevice
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = ["BY_SERVICE", "SelfDrains", "SickDevice", "drained_by_service", "self_drains", "sick_devices"]
-
 BY_SERVICE: Final = "the service"
 """`Override.by` of a device that the service drains by itself."""
 _LONGEST_MESSAGE: Final = 120

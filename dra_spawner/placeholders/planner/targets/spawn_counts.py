@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from dra_spawner.placeholders.planner.targets.choice_names import options_of, profile_of
 
-__all__ = ["UNKNOWN", "Choices", "KnownServers", "PendingSpawn", "ServerName", "count_spawns", "unlisted"]
-
 UNKNOWN: Final = ""
 """Name for spawns of which not even the profile is known."""
 #: Ends the name of an option with free text.

@@ -8,8 +8,6 @@ from typing import Final
 
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_WEEK
 
-__all__ = ["MinuteCounts"]
-
 #: So many that a class is known after a break of some weeks.
 _RETAINED: Final = 8 * MINUTES_A_WEEK
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 from dra_spawner.scale_ahead.demand.estimators.arrivals import MinuteCounts
 from dra_spawner.scale_ahead.demand.estimators.estimates import Estimate, Source
 
-__all__ = ["BurstDetector", "burst_estimate"]
-
 #: Minutes over which launches are counted.
 _MINUTES: Final = 5
 #: Standard deviations, and launches, that chance does not exceed.

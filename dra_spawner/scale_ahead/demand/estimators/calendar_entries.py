@@ -12,8 +12,6 @@ from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL, Occurrence
 from dra_spawner.scale_ahead.demand.estimators.estimates import Estimate, Source
 from dra_spawner.scale_ahead.demand.minutes import minute_of, whole_minutes
 
-__all__ = ["AwaitedUsers", "OpenWindows", "awaited_users", "calendar_estimate"]
-
 #: Entries that a forecast's line names.
 _MAX_NAMED: Final = 10
 _Key = tuple[str, str, datetime]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Estimate", "Source"]
-
 
 class Source(StrEnum):
     """Where a figure comes from."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dra_spawner.scale_ahead.demand.estimators.estimates import Estimate, Source
 
-__all__ = ["floor_estimate"]
-
 
 def floor_estimate(minimum: int) -> Estimate:
     """So many placeholders at all times.

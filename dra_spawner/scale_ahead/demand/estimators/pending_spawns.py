@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dra_spawner.scale_ahead.demand.estimators.estimates import Estimate, Source
 
-__all__ = ["pending_estimate"]
-
 
 def pending_estimate(spawns: int, reserved: int) -> Estimate:
     """Placeholders that servers are about to take.

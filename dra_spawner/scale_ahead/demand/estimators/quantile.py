@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-__all__ = ["checked_share", "hit_rate_of_costs"]
-
 _HOUR = timedelta(hours=1)
 
 

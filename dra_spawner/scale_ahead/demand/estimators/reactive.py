@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dra_spawner.scale_ahead.demand.estimators.estimates import Estimate, Source
 
-__all__ = ["DecayingMean", "reactive_estimate"]
-
 
 class DecayingMean:
     """Mean of a figure by the minute, in which older minutes count less. Right from the first minute on.

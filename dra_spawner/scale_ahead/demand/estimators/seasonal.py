@@ -9,8 +9,6 @@ from typing import Final
 from dra_spawner.scale_ahead.demand.estimators.arrivals import MinuteCounts
 from dra_spawner.scale_ahead.demand.estimators.estimates import Estimate, Source
 
-__all__ = ["recurring_estimate", "seasonal_estimate"]
-
 #: Minutes before and after, over which launches are usual.
 _SOME_HOURS: Final = 120
 #: Standard deviations that chance does not exceed.

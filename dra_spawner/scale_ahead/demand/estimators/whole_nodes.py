@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-__all__ = ["NewNodeSlots", "WholeNodes", "fewest_for_nodes", "whole_nodes"]
-
 
 @dataclass(frozen=True, slots=True)
 class NewNodeSlots:

@@ -19,8 +19,6 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.scale_ahead.rehearsal.nodes.seen_nodes import SeenNode
 from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, template_of
 
-__all__ = ["NodeLook", "looks_of_kind"]
-
 #: Limit of distinct nodes of a kind that are tried as templates.
 _MAX_LOOKS: Final = 5
 #: Equal machines report sizes that differ by less.

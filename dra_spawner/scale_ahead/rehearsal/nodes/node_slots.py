@@ -22,8 +22,6 @@ from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.simulator.node_templates import NodeTemplate, add_node
 from dra_spawner.simulator.snapshot_errors import SnapshotError, Undecided
 
-__all__ = ["NodeSlots", "servers_on_new_node"]
-
 #: More servers on a node are not counted.
 _MAX_SERVERS: Final = 250
 #: Limit of the steps of the searches for devices on one node.

@@ -14,8 +14,6 @@ from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.rehearsal.nodes.seen_nodes import SeenNode
 from dra_spawner.simulator.model.nodes import SchedulableNode
 
-__all__ = ["NodeSupply", "SeenLeads", "described_supplies", "present_kinds", "supplies_of_known_kinds"]
-
 SeenLeads = Mapping[str, Sequence[timedelta]]
 """Recorded lead times, by kind of node."""
 

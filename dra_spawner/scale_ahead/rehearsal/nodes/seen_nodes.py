@@ -13,8 +13,6 @@ from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, template_of
 
-__all__ = ["SeenNode", "SeenNodes"]
-
 #: Time until nodes of a kind are read again.
 _AGAIN: Final = timedelta(minutes=10)
 #: Age at which a kind without present nodes is forgotten.

@@ -16,9 +16,6 @@ from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, 
 from dra_spawner.service.http.requests.json_body import json_value
 from dra_spawner.service.http.schemas.demand_schemas import CALENDAR_ENTRIES, CALENDAR_ENTRY, NEW_CALENDAR_ENTRY
 
-__all__ = ["CalendarEntriesHandler", "CalendarEntryHandler", "entry_json"]
-
-
 _PUT: Final[Mapping[str, Any]] = {"problems": (404, 409), "precondition": True}
 
 

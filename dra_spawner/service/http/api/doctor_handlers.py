@@ -15,8 +15,6 @@ from dra_spawner.service.http.requests.authentication import ApiHandler, PageHan
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 from dra_spawner.service.http.schemas.schema_parts import choice, integer, items, moment, record, text
 
-__all__ = ["DOCTOR", "DoctorHandler", "DoctorPage"]
-
 DOCTOR: Final = record(
     {
         "examined_at": moment(),

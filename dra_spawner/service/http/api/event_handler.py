@@ -13,8 +13,6 @@ from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import EVENTS, Access, Query, endpoint
 from dra_spawner.service.http.schemas.schema_parts import text
 
-__all__ = ["EventsHandler"]
-
 #: A stream ends then, and the client comes back: so its token is checked again, and the server's limit is kept.
 _STREAM_SECONDS: Final = 45.0
 _LONGEST_ID: Final = 40

@@ -18,8 +18,6 @@ from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.schemas.demand_schemas import FORECASTS
 
-__all__ = ["ForecastsHandler", "expected_json", "forecasts_json"]
-
 _AHEAD: Final = timedelta(days=7)
 
 

@@ -23,21 +23,6 @@ from dra_spawner.service.http.requests.paging import write_token
 from dra_spawner.service.http.schemas.cluster_schemas import DECISIONS, LIVENESS, NODES, READINESS, STATUS
 from dra_spawner.service.http.schemas.schema_parts import integer, text
 
-__all__ = [
-    "DecisionsHandler",
-    "LivenessHandler",
-    "MetricsHandler",
-    "NodesHandler",
-    "NotFoundHandler",
-    "ReadinessHandler",
-    "StatusHandler",
-    "decision_json",
-    "publish_decisions",
-    "shown_decision",
-    "wait_estimates_json",
-]
-
-
 #: Digits of a decision's number.
 _LONGEST_NUMBER: Final = 16
 _ABOUT_IDLE: Final = frozenset(each.value for each in IdleAction)

@@ -26,9 +26,6 @@ from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.requests.users_named import USER_KEYS, user_and_groups
 from dra_spawner.service.http.schemas.demand_schemas import MISSES, STANDING, STANDING_QUESTION, USE
 
-__all__ = ["MissReportPage", "MissesHandler", "UseHandler", "UsePage"]
-
-
 #: Rows of each table of the page; the API has all.
 _MOST_ROWS: Final = 50
 

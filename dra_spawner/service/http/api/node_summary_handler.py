@@ -17,8 +17,6 @@ from dra_spawner.service.http.requests.endpoints import CONTINUE, JSON, LIMIT, A
 from dra_spawner.service.http.requests.paging import write_token
 from dra_spawner.service.http.schemas.cluster_schemas import NODE_SUMMARIES
 
-__all__ = ["NodeSummariesHandler", "node_summaries", "waiting_because"]
-
 #: Limit of nodes with an explanation of why they are not ready: on a big cluster each takes milliseconds.
 _EXPLANATIONS: Final = 10
 

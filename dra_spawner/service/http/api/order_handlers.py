@@ -20,8 +20,6 @@ from dra_spawner.service.http.requests.guarded_handler import sentence_of
 from dra_spawner.service.http.schemas.override_schemas import ORDER_TAKEN
 from dra_spawner.service.http.schemas.schema_parts import text
 
-__all__ = ["EvictionHandler", "ReleaseHandler", "ServerHandler"]
-
 log = logging.getLogger(__name__)
 
 _LONGEST_NAME: Final = 255

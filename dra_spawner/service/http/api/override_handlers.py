@@ -27,20 +27,6 @@ from dra_spawner.service.http.requests.guarded_handler import etag_of
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.override_schemas import AUDIT, DEVICE_MARK, MARK, NUMBERS, SETTING, SETTINGS
 
-__all__ = [
-    "ActingHandler",
-    "AuditHandler",
-    "DeviceDrainHandler",
-    "DrainingHandler",
-    "ObservingHandler",
-    "OverrideHandler",
-    "PausedHandler",
-    "PlaceholderSettingHandler",
-    "SettingsHandler",
-    "audit_json",
-    "setting_json",
-]
-
 _LONGEST_REASON: Final = 200
 _LONGEST_TIME: Final = 40
 _LONGEST_SETTING: Final = timedelta(days=366)

@@ -14,8 +14,6 @@ from dra_spawner.service.http.schemas.placeholder_schemas import PENDING_SERVERS
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["PendingServersHandler", "pending_json"]
-
 
 class PendingServersHandler(PlaceholderHandler):
     """``GET api/pending-servers``: users' servers without a node, each with its cause.

@@ -31,20 +31,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.pods import Pod
 
-__all__ = [
-    "PlaceholderHandler",
-    "PlaceholdersHandler",
-    "ProfilesHandler",
-    "availability_json",
-    "limited_json",
-    "not_ready_because",
-    "outlook_json",
-    "placeholders_json",
-    "placement_json",
-    "profiles_json",
-    "safeguard_json",
-]
-
 
 class PlaceholderHandler(ApiHandler):
     """Base of the handlers that need the placeholder controller."""

@@ -22,8 +22,6 @@ from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.requests.users_named import USER_KEYS, user_and_groups
 from dra_spawner.service.http.schemas.placeholder_schemas import PLACEMENT, PLACEMENT_QUESTION
 
-__all__ = ["KEYS", "MAX_BODY_BYTES", "PlacementsHandler", "reservation_json"]
-
 log = logging.getLogger(__name__)
 
 #: Limit of a body: quoting a definition in JSON doubles or triples some of its characters, and there are groups.

@@ -16,8 +16,6 @@ from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.demand_schemas import REHEARSAL, REHEARSAL_QUESTION
 
-__all__ = ["RehearsalsHandler"]
-
 _LONGEST_LINE: Final = 500
 _LONGEST_ZONE: Final = 100
 _MAX_MINUTES: Final = 7 * 24 * 60

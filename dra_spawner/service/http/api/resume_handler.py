@@ -12,8 +12,6 @@ from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.placeholder_schemas import RESUME_QUESTION, RESUMED
 
-__all__ = ["ResumeHandler"]
-
 _LONGEST_NAME = 1_000
 
 

@@ -17,8 +17,6 @@ from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.demand_schemas import SIMULATION, SIMULATION_QUESTION
 
-__all__ = ["WhatIfHandler"]
-
 _KEYS: Final = ("profile", "users", "added_nodes", "lost_nodes")
 _MAX_USERS: Final = 1000
 _MAX_ADDED: Final = 50

@@ -12,8 +12,6 @@ from dra_spawner.scale_ahead.calendars.demand_lines import MAX_USERS, read_deman
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.class_schemas import LONGEST_NAME, MAX_BREAKS
 
-__all__ = ["class_members", "read_class", "read_sentence"]
-
 _KEPT: Final = ("begins", "minutes", "weekly_until", "skipped", "timezone", "name")
 _KEYS: Final = (*_KEPT, "choice", "users", "within_minutes", "group")
 _LONGEST_CHOICE: Final = 250

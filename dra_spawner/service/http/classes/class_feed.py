@@ -21,8 +21,6 @@ from dra_spawner.service.http.requests.endpoints import Access, Query, endpoint
 from dra_spawner.service.http.schemas.schema_parts import text
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["ClassFeedHandler", "calendar_lines", "feed_query"]
-
 _PAST: Final = timedelta(days=14)
 _AHEAD: Final = timedelta(days=90)
 _MAX_EVENTS: Final = 500

@@ -34,8 +34,6 @@ from dra_spawner.service.http.schemas.class_schemas import (
     RAISED,
 )
 
-__all__ = ["ClassHandler", "ClassMaxHandler", "ClassRehearsalsHandler", "ClassesBase", "ClassesHandler", "announcer_of"]
-
 
 def announcer_of(context: ServiceContext, reader: Any) -> Announcer:
     """Who asks, by the hub's answer."""

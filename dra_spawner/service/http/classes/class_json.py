@@ -22,8 +22,6 @@ from dra_spawner.service.ahead.announced_classes import Announcer
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.http.classes.class_body import class_members
 
-__all__ = ["class_json", "classes_json", "nearest_times", "request_json", "requests_json"]
-
 _PAST: Final = timedelta(days=14)
 
 

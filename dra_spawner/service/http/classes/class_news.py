@@ -21,8 +21,6 @@ from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import Access, endpoint
 from dra_spawner.service.http.schemas.class_schemas import CLASS_NEWS
 
-__all__ = ["ClassNewsHandler"]
-
 _USER: Final = "user "
 _HUB: Final = Announcer("the hub", None)
 

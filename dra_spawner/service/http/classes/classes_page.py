@@ -18,8 +18,6 @@ from dra_spawner.service.http.pages.override_pages import OverridePage
 from dra_spawner.service.http.pages.page_text import begins, clock, moment, person
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 
-__all__ = ["ClassesPage"]
-
 _SHOWN: Final = 200
 _CHOICES: Final = 500
 

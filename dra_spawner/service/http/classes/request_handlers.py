@@ -21,8 +21,6 @@ from dra_spawner.service.http.schemas.class_schemas import (
     REQUESTS,
 )
 
-__all__ = ["ApprovalHandler", "ClassRequestHandler", "ClassRequestsHandler", "RefusalHandler"]
-
 
 class _RequestsBase(ClassesBase):
     """Base of these handlers."""

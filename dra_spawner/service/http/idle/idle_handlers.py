@@ -18,8 +18,6 @@ from dra_spawner.service.http.requests.page_frame import may
 from dra_spawner.service.http.schemas.idle_schemas import IDLE_SERVERS, KEEP_QUESTION, KEPT
 from dra_spawner.service.idle.idle_servers import IdleServers, SeenServer
 
-__all__ = ["IdleKeepHandler", "IdlePage", "IdleServersHandler", "idle_json"]
-
 _LONGEST_NAME: Final = 253
 _NO_CLUSTER: Final = "The cluster is not found yet."
 _OFF: Final = "It is switched off. The setting idle_servers of the service switches it on: docs/how-to/idle-devices.md."

@@ -17,17 +17,6 @@ from dra_spawner.service.http.api.override_handlers import setting_json
 from dra_spawner.service.http.api.placeholder_handlers import limited_json, placeholders_json, profiles_json
 from dra_spawner.service.http.requests.guarded_handler import etag_of
 
-__all__ = [
-    "DEMAND_MEANINGS",
-    "BarPart",
-    "ChoiceRow",
-    "ChoiceRows",
-    "SetByPeople",
-    "bar_of",
-    "choice_rows",
-    "set_by_people",
-]
-
 #: States of the bar, in their order; `reserved` placeholders are besides the target.
 _BAR: Final = (PlaceholderState.WARM, PlaceholderState.STARTING, PlaceholderState.PENDING)
 #: Width of a bar in its own units.

@@ -16,8 +16,6 @@ from dra_spawner.service.http.pages.page_text import span
 from dra_spawner.service.http.requests.authentication import PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 
-__all__ = ["NodesPage"]
-
 #: Limit of pending servers on the page; the API has all.
 _PENDING_SHOWN = 50
 #: Limit of nodes in the table for browsers without scripts.

@@ -38,8 +38,6 @@ from dra_spawner.service.http.requests.endpoints import HTML, Access, Query, end
 from dra_spawner.service.http.requests.page_frame import may
 from dra_spawner.service.http.schemas.schema_parts import integer, text
 
-__all__ = ["AuditPage", "CalendarPage", "DecisionsPage", "OverridePage", "PlaceholdersPage", "WhatIfPage"]
-
 _DECISIONS_SHOWN: Final = 100
 _AUDIT_SHOWN: Final = 200
 _ENTRIES_SHOWN: Final = 200

@@ -11,20 +11,6 @@ from urllib.parse import quote
 from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 
-__all__ = [
-    "begins",
-    "begins_in",
-    "change_text",
-    "clock",
-    "kept_values",
-    "local_begin",
-    "moment",
-    "part_of_path",
-    "person",
-    "span",
-    "unrehearsed",
-]
-
 
 def part_of_path(name: str) -> str:
     """A name as a part of an address; its slashes stay, as some proxies decode ``%2F`` and others refuse it."""

@@ -13,8 +13,6 @@ from dra_spawner.scale_ahead.reports.svg_parts import add_line, add_rect, add_te
 from dra_spawner.service.http.pages.page_text import span
 from dra_spawner.service.http.pages.timeline_figures import TimelineFigures, TimelineStep
 
-__all__ = ["chart_svg"]
-
 _TICK_HOURS: Final = (1, 2, 3, 6, 12, 24)
 #: Least distance of labels of the time axis.
 _TICK_PIXELS: Final = 62

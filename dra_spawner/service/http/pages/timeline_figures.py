@@ -20,8 +20,6 @@ from dra_spawner.service.ahead.launch_steps import LaunchesUnavailable, LaunchSt
 from dra_spawner.service.ahead.placeholder_samples import Sample
 from dra_spawner.service.context import ServiceContext
 
-__all__ = ["MAX_HOURS", "TimelineFigures", "TimelineStep", "read_timeline"]
-
 MAX_HOURS: Final = 7 * 24
 #: Durations of a step in minutes; each divides an hour or is whole hours.
 _STEPS: Final = (5, 15, 30, 60, 120)

@@ -14,8 +14,6 @@ from dra_spawner.service.http.requests.endpoints import HTML, Access, Query, end
 from dra_spawner.service.http.schemas.demand_schemas import TIMELINE
 from dra_spawner.service.http.schemas.schema_parts import integer, text
 
-__all__ = ["TimelineHandler", "TimelinePage"]
-
 _DEFAULT_HOURS: Final = 24
 _WINDOWS: Final = {6: "6 hours", 24: "24 hours", MAX_HOURS: "7 days"}
 #: Widths of the charts, for screens and for phones.

@@ -23,8 +23,6 @@ from dra_spawner.service.http.pages.page_text import change_text, part_of_path
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
-__all__ = ["today_json"]
-
 _PAST: Final = timedelta(hours=1)
 _AHEAD: Final = timedelta(days=1)
 _WAITING_SHOWN: Final = 50

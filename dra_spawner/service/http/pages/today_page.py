@@ -15,8 +15,6 @@ from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 from dra_spawner.service.http.requests.page_frame import PAGES
 from dra_spawner.service.http.schemas.today_schemas import TODAY
 
-__all__ = ["TodayHandler", "TodayPage"]
-
 _WORDS: Final[Mapping[str, str]] = {
     ActionKind.CREATE_PLACEHOLDER: "placeholder created",
     ActionKind.RESERVE_PLACEHOLDER: "placeholder reserved",

@@ -22,16 +22,6 @@ from dra_spawner.service.http.requests.page_frame import PageFrame, data_are, sc
 from dra_spawner.service.http.requests.paging import Unreadable, page_of, read_token
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = [
-    "DATA_AGE",
-    "HUB_SECONDS",
-    "ApiHandler",
-    "CallbackHandler",
-    "PageHandler",
-    "SecureHandler",
-    "bearer_token",
-]
-
 T = TypeVar("T")
 
 _HEADERS = {

@@ -9,22 +9,6 @@ from typing import Any, Final, TypeVar
 
 from dra_spawner.service.http.schemas.schema_parts import Schema, integer, text
 
-__all__ = [
-    "CONTINUE",
-    "EVENTS",
-    "HTML",
-    "JSON",
-    "LIMIT",
-    "LIMIT_OR_ALL",
-    "METHODS",
-    "TEXT",
-    "Access",
-    "Endpoint",
-    "Query",
-    "endpoint",
-    "endpoints_of",
-]
-
 JSON: Final = "application/json"
 HTML: Final = "text/html"
 TEXT: Final = "text/plain"

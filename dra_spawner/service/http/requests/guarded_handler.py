@@ -12,8 +12,6 @@ from typing import Any, Final, NoReturn
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
-__all__ = ["GuardedHandler", "etag_of", "sentence_of"]
-
 log = logging.getLogger(__name__)
 
 _JSON: Final = "application/json"

@@ -13,8 +13,6 @@ from jupyterhub.services.auth import HubOAuth, _ExpiringDict
 from tornado.web import RequestHandler
 from traitlets import default
 
-__all__ = ["MAX_CACHED", "BoundedHubOAuth"]
-
 #: Limit of cached logins, and of cached answers about tokens.
 MAX_CACHED: Final = 5_000
 #: Limit of the address to which a login leads; a longer address is replaced by the service's page.

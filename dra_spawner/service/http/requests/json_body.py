@@ -8,8 +8,6 @@ from typing import Any
 
 from tornado.web import HTTPError
 
-__all__ = ["json_object", "json_value"]
-
 
 def json_value(body: bytes) -> Any:
     """The value that a body encodes.

@@ -13,8 +13,6 @@ from tornado.iostream import IOStream
 from tornado.log import app_log
 from tornado.web import Application
 
-__all__ = ["LimitedServer", "ServerLimits"]
-
 #: Limit of bytes that are read from a connection at once.
 _CHUNK_BYTES = 2**14
 

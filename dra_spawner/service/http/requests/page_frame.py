@@ -12,8 +12,6 @@ from jupyterhub.services.auth import check_scopes
 from dra_spawner.service.http.requests.endpoints import Access
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["OLD_SECONDS", "PAGES", "PageFrame", "PageLink", "data_are", "may", "scopes_of"]
-
 #: Age of the data about the cluster from which a page names it: watches begin anew each 10 s. As in live.js.
 OLD_SECONDS: Final = 15.0
 

@@ -8,8 +8,6 @@ import bisect
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-__all__ = ["Unreadable", "page_of", "read_token", "write_token"]
-
 T = TypeVar("T")
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from tornado.web import HTTPError
 
-__all__ = ["MOST_GROUPS", "USER_KEYS", "user_and_groups"]
-
 USER_KEYS: Final = ("user", "groups")
 MOST_GROUPS: Final = 1_000
 _LONGEST: Final = 255

@@ -20,24 +20,6 @@ from dra_spawner.service.http.schemas.schema_parts import (
     text,
 )
 
-__all__ = [
-    "CLASS",
-    "CLASSES",
-    "CLASS_NEWS",
-    "CLASS_REHEARSAL",
-    "DECLINED",
-    "LONGEST_NAME",
-    "LONGEST_SENTENCE",
-    "MAX_BREAKS",
-    "MAX_RAISED",
-    "NEW_CLASS",
-    "NEW_MAX",
-    "RAISED",
-    "REQUEST",
-    "REQUESTS",
-    "REQUEST_ANSWER",
-]
-
 LONGEST_NAME: Final = 100
 LONGEST_SENTENCE: Final = 300
 MAX_BREAKS: Final = 100

@@ -22,8 +22,6 @@ from dra_spawner.service.http.schemas.schema_parts import (
     text,
 )
 
-__all__ = ["DECISION", "DECISIONS", "LIVENESS", "NODES", "NODE_SUMMARIES", "PROBLEM", "READINESS", "STATUS", "paged"]
-
 _INCOMPLETE: Final = text("This replica stands by: the leader is dra-spawner-service-x. Only the leader knows reasons.")
 
 PROBLEM: Final = record(

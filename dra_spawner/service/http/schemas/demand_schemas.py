@@ -21,22 +21,6 @@ from dra_spawner.service.http.schemas.schema_parts import (
     text,
 )
 
-__all__ = [
-    "CALENDAR_ENTRIES",
-    "CALENDAR_ENTRY",
-    "FORECASTS",
-    "MISSES",
-    "NEW_CALENDAR_ENTRY",
-    "REHEARSAL",
-    "REHEARSAL_QUESTION",
-    "SIMULATION",
-    "SIMULATION_QUESTION",
-    "STANDING",
-    "STANDING_QUESTION",
-    "TIMELINE",
-    "USE",
-]
-
 _PROFILE: Final = text("gpu-slice")
 _COUNTS: Final = choice(("additional", "in total"))
 

@@ -17,8 +17,6 @@ from dra_spawner.service.http.schemas.schema_parts import (
     text,
 )
 
-__all__ = ["IDLE_SERVERS", "KEEP_QUESTION", "KEPT"]
-
 IDLE_SERVERS: Final = record(
     {
         "items": items(

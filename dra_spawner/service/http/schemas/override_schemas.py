@@ -9,8 +9,6 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.service.http.schemas.cluster_schemas import paged
 from dra_spawner.service.http.schemas.schema_parts import Schema, choice, integer, moment, nullable, record, text
 
-__all__ = ["AUDIT", "DEVICE_MARK", "MARK", "NUMBERS", "ORDER_TAKEN", "SETTING", "SETTINGS"]
-
 _UNTIL: Final = text("2027-01-31T18:00:00+01:00", maxLength=40)
 _REASON: Final = text("exam week", maxLength=200)
 _COUNT: Final = integer(5, maximum=MAX_PLACEHOLDERS)

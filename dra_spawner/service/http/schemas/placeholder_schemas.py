@@ -22,17 +22,6 @@ from dra_spawner.service.http.schemas.schema_parts import (
     text,
 )
 
-__all__ = [
-    "PENDING_SERVER",
-    "PENDING_SERVERS",
-    "PLACEHOLDERS",
-    "PLACEMENT",
-    "PLACEMENT_QUESTION",
-    "PROFILES",
-    "RESUMED",
-    "RESUME_QUESTION",
-]
-
 _SHAPE: Final = text("0123456789abcdef")
 _PROFILE: Final = text("gpu-slice")
 _INCOMPLETE: Final = text("")

@@ -5,22 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-__all__ = [
-    "Schema",
-    "choice",
-    "either",
-    "example_of",
-    "flag",
-    "integer",
-    "items",
-    "mapping",
-    "moment",
-    "nullable",
-    "number",
-    "record",
-    "text",
-]
-
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema (2020-12), as OpenAPI 3.1 uses it."""
 

@@ -8,8 +8,6 @@ from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.service.http.schemas.cluster_schemas import paged
 from dra_spawner.service.http.schemas.schema_parts import choice, flag, integer, moment, nullable, record, text
 
-__all__ = ["OWN_TICKETS", "TICKETS"]
-
 _SHOWN: Final = {
     "choice": text("gpu-slice/memory=large"),
     "state": choice(TicketState),

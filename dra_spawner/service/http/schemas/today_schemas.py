@@ -9,8 +9,6 @@ from dra_spawner.service.http.schemas.demand_schemas import OCCURRENCE
 from dra_spawner.service.http.schemas.placeholder_schemas import PENDING_SERVER
 from dra_spawner.service.http.schemas.schema_parts import choice, integer, items, moment, record, text
 
-__all__ = ["TODAY"]
-
 _HOLDER: Final = record(
     {
         "user": text("ada"),

@@ -14,8 +14,6 @@ from dra_spawner.service.http.schemas.ticket_schemas import OWN_TICKETS, TICKETS
 from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 
-__all__ = ["OwnTicketsHandler", "TicketHandler", "TicketsHandler"]
-
 _NO_QUEUE = "There is no queue: the service's setting tickets is off."
 
 
