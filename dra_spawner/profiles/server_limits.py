@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from dra_spawner.profiles.syntax.problems import Problem, shown
 
+#: Traits of the spawner of which a profile list's own check says what they allow.
+LIMITS: Final = frozenset(("devices_idle_timeout", "devices_lifetime", "devices_lifetime_notice", "take_instead"))
 #: JupyterHub asks its proxy, and servers report, every five minutes; a browser's connection counts each half a minute.
 SHORTEST_IDLE: Final = 360
 #: Seconds that the maximum lifetime of a server may have: in the shortest one, a user must be able to do something.

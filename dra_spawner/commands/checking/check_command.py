@@ -29,7 +29,6 @@ from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choices, problem_finding, rules, unknown_rules
 from dra_spawner.profiles.profile_list import free_texts, offered_profiles, problems_around_claims
 from dra_spawner.profiles.profile_names import profile_name_problems
-from dra_spawner.profiles.server_limits import limit_problems
 from dra_spawner.profiles.syntax.problems import on_one_line
 from dra_spawner.versions import minor_version, patch_number
 
@@ -166,7 +165,6 @@ def _general(
         yield rules.PROFILE_FUNCTION.finding(found.list_path, message)
         if callable(found.profile_list):
             return
-    yield from map(problem_finding, limit_problems(found.settings, found.settings_path))
     problems = problems_around_claims(found.profile_list, found.settings, _KnownTraits(), found.list_path)
     # A function may give each user but one of two profiles of one name.
     uncertain = profile_name_problems(found.profile_list, found.list_path) if found.is_filtered else []

@@ -12,7 +12,10 @@ from dra_spawner.profiles.choices import Choice, ListedChoice, profiles_of
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.instead import INSTEAD, TAKE_INSTEAD, named_choices_problems
 from dra_spawner.profiles.lint import hub_rules
+from dra_spawner.profiles.server_limits import LIMITS, allowed_instead
 from dra_spawner.profiles.syntax.layers import override_of
+from dra_spawner.profiles.syntax.problems import Problem
+from dra_spawner.profiles.syntax.settings_reader import shown_setting
 
 #: Traits of `DRASpawner`, but those that the profile language reads.
 JUDGED: Final = frozenset(
@@ -91,15 +94,19 @@ def _refused(found: ProfilesFound) -> Iterator[tuple[str, str]]:
     from dra_spawner.spawner.settings import SpawnerSettings
 
     for name, value, path in values:
-        for problem in trait_problems(SpawnerSettings, name, value, path):
+        if name in LIMITS and (allowed := allowed_instead(name, value)):
+            problems = [Problem(path, shown_setting(value), allowed)]
+        else:
+            problems = trait_problems(SpawnerSettings, name, value, path)
+        for problem in problems:
             yield problem.path, problem.message
 
 
 def _values_of_profiles(found: ProfilesFound) -> list[tuple[str, Any, str]]:
-    """Name, value and path of settings in profiles and choices; the names of ``instead`` are judged with the list."""
+    """Name, value and path of settings in profiles and choices, but those that are judged with the list."""
     values = []
     for path, entry in _overrides(found):
-        for name in (JUDGED - {INSTEAD}) & {key for key in entry if isinstance(key, str)}:
+        for name in (JUDGED - LIMITS - {INSTEAD}) & {key for key in entry if isinstance(key, str)}:
             values.append((name, entry[name], f"{path}.kubespawner_override.{name}"))
     return values
 

@@ -11,7 +11,7 @@ from dra_spawner.service.ahead.added_entries import AddedEntries
 from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from tests.placeholders.planner.simulated_cluster import START
-from tests.service.ahead.test_rehearsals import controller
+from tests.service.ahead.acting_service import controller
 
 ADA = "user ada"
 

@@ -23,15 +23,11 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.limits import Quota
-from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
-from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, read_calendar_entries, read_demand
-from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
-from dra_spawner.scale_ahead.demand.policies import Buffer, DemandPolicy
+from dra_spawner.scale_ahead.demand.policies import Buffer
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
@@ -45,49 +41,11 @@ from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 from tests.presence import present
+from tests.service.ahead.acting_service import TwoNodes, controller
 from tests.service.open_service import open_to_all, web_service
-from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
+from tests.service.unstarted_watch import unstarted_controller
 
 IN_AN_HOUR = START + timedelta(hours=1)
-
-
-class _Watch(UnstartedWatch):
-    """Two nodes that run eight servers each, all read."""
-
-    is_read = True
-
-    def __init__(self, nodes: str = "ab") -> None:
-        super().__init__()
-        for name in nodes:
-            node, gpus = node_objects(name, "10", 2, "40Gi", SHARE.images, START.isoformat())
-            self.put(Kind.NODE, node)
-            self.put(Kind.RESOURCE_SLICE, gpus)
-        self.put(Kind.DEVICE_CLASS, {"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}, "spec": {}})
-
-    @property
-    def synced(self) -> bool:
-        return self.is_read
-
-
-def controller(
-    most: int = 100,
-    nodes: str = "ab",
-    mode: ScaleAheadMode = ScaleAheadMode.ACT,
-    policies: dict[str, DemandPolicy] | None = None,
-    *,
-    has_autoscaler: bool = True,
-) -> ScaleAheadController:
-    """It acts, and there is an autoscaler."""
-    settings = ControllerSettings(
-        NAMESPACE,
-        {"gpu-slice": ReplicaRange(0, most)},
-        placeholders=PlaceholderSettings(NAMESPACE),
-        has_autoscaler=has_autoscaler,
-    )
-    ahead = ScaleAhead(ScaleAheadSettings(mode, policies=policies or {}))
-    found = unstarted_controller(settings, _Watch(nodes), now=lambda: START, scale_ahead=ahead)
-    found.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
-    return found
 
 
 def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
@@ -473,10 +431,10 @@ async def test_before_the_cluster_and_the_profiles_are_known(
     assert (status, found["detail"]) == (503, "The cluster is not read completely yet.")
     service = controller()
     context.follow(service.watch, service)
-    monkeypatch.setattr(_Watch, "is_read", False)
+    monkeypatch.setattr(TwoNodes, "is_read", False)
     assert (await post(url, question))[0] == 503
     monkeypatch.undo()
-    unpublished = unstarted_controller(ControllerSettings(NAMESPACE), _Watch())
+    unpublished = unstarted_controller(ControllerSettings(NAMESPACE), TwoNodes())
     context.follow(unpublished.watch, unpublished)
     status, found = await post(url, question)
     assert (status, found["detail"]) == (503, "The profiles are not known: no placeholders are configured.")
