@@ -19,6 +19,8 @@ from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, Re
 MAX_REQUESTS: Final = 200
 _MAX_ENTRIES: Final = 1_000
 _MAX_OUTCOMES: Final = 300
+#: Limit of their stored text, so that long verdicts leave room for owners and requests.
+_MAX_OUTCOMES_TEXT: Final = 180_000
 _MAX_NOTICES: Final = 100
 _MAX_NOTICES_OF_ONE: Final = 20
 _LONGEST: Final = 1_000
@@ -229,8 +231,14 @@ class ClassRecords:
             for key, each in found.items()
             if key in known and known[key].is_told and known[key].turned_at == each.turned_at
         }
-        merged = sorted({**known, **found, **told}.items(), key=lambda each: each[1].begins)
-        return replace(self, outcomes=dict(merged[-_MAX_OUTCOMES:]))
+        merged = sorted({**known, **found, **told}.items(), key=lambda each: each[1].begins)[-_MAX_OUTCOMES:]
+        left, first = _MAX_OUTCOMES_TEXT, len(merged)
+        for key, each in reversed(merged):
+            left -= len(json.dumps({key: _json(each)}))
+            if left < 0:
+                break
+            first -= 1
+        return replace(self, outcomes=dict(merged[first:]))
 
     def with_notice(self, name: str, notice: ClassNotice) -> ClassRecords:
         """The same with a notice about an entry, in place of an earlier one; of too many, the last stay."""

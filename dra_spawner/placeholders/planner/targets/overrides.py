@@ -46,7 +46,7 @@ _LONGEST: Final = 1_000
 #: Limits of the stored text: a ConfigMap holds 1 MiB.
 _MAX_ENTRIES_TEXT: Final = 250_000
 _MAX_AUDIT_TEXT: Final = 350_000
-_MAX_CLASSES_TEXT: Final = 250_000
+_MAX_CLASSES_TEXT: Final = 330_000
 
 
 class OverrideKind(StrEnum):

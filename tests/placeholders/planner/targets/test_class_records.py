@@ -110,3 +110,19 @@ def test_what_another_writer_wrote_is_left_out(part: str, wrong: Any) -> None:
 def test_what_is_no_text_of_records() -> None:
     for text in (None, 1, "", "[]", "{", '{"owners": []}', "[" * 100_000):
         assert read_class_records(text) == ClassRecords()
+
+
+def test_long_verdicts_leave_room_for_announcements() -> None:
+    """A title of a choice in another alphabet takes six bytes a letter in the stored text."""
+    for verdict in ("No: 3 of 60 cannot start. " * 20, "あ" * 500, "🧪" * 500):
+        outcomes = {
+            f"{number:020}": ClassOutcome(NOW, longest_seconds=1.5).rehearsed(verdict, NOW, is_possible=False)
+            for number in range(300)
+        }
+        last = {"last": replace(outcomes[f"{0:020}"], begins=NOW + DAY)}
+        owners = {f"{number:012}": EntryOwner(f"user {number:020}", NOW, "physics") for number in range(1_000)}
+        found = Overrides(classes=ClassRecords(owners).with_outcomes(outcomes | last))
+        assert found.with_entry("a", WRITTEN, "user ada", NOW).fits_storage, verdict[:3]
+        assert "last" in found.classes.outcomes
+    short = ClassOutcome(NOW, longest_seconds=1.5).rehearsed("No: 3 of 60 cannot start." * 5, NOW, is_possible=False)
+    assert len(ClassRecords().with_outcomes({f"{number:020}": short for number in range(300)}).outcomes) == 300
