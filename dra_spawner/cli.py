@@ -29,7 +29,7 @@ _COMMANDS: Final = {
     "check": ("check", "render", "schema"),
     "doctor": ("doctor",),
     "try_choices": ("try",),
-    "operate": ("status", "classes", "drain"),
+    "operate": ("status", "classes", "idle", "drain"),
     "history": ("history",),
     "budgets": ("budgets",),
     "replay": ("replay",),

@@ -1,5 +1,6 @@
 """The command line: it teaches, and refuses with a sentence."""
 
+import argparse
 import errno
 import os
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner import __version__
-from dra_spawner.cli import main
+from dra_spawner.cli import command_parser, main
 from tests.all_of_them import all_of_them
 
 
@@ -37,6 +38,18 @@ def test_help_has_commands_options_and_examples(capsys):
     for command, parts in helps.items():
         code, out, _ = run(capsys, *command, "--help")
         assert (code, [each for each in parts if each not in out]) == (0, []), command
+
+
+def test_each_command_loads_its_own_module_alone():
+    """A user's server lacks what other commands need."""
+    everything = [each for each in set(commands_of("")) - {"completion"} if len(commands_of(each)) > 5]
+    assert everything == []
+
+
+def commands_of(command):
+    """The commands that the parser of one command knows."""
+    actions = command_parser(command)._actions
+    return next(each.choices for each in actions if isinstance(each, argparse._SubParsersAction))
 
 
 def test_uninstall_without_a_cluster_is_reported(capsys, tmp_path):
@@ -78,7 +91,7 @@ def test_input_is_refused_before_jupyterhub_is_loaded(tmp_path):
     pod = tmp_path / "pod.yaml"
     pod.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")
     program = (
-        "import sys; from dra_spawner.cli import main; "
+        "import sys; from dra_spawner.cli import command_parser, main; "
         "codes = [main(['check', *line.split()]) for line in sys.argv[1:]]; "
         "assert 'jupyterhub' not in sys.modules; assert set(codes) == {2}, codes"
     )
