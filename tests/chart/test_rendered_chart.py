@@ -87,6 +87,37 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
     assert expressions["priorityClasses"] == f"['{service.placeholder_priority_class}']"
 
 
+def test_names_of_digits_stay_texts() -> None:
+    """YAML would read a number, which the API server refuses. An empty setting is as good as none."""
+    values = {
+        **EVERYTHING,
+        "fullnameOverride": "2025",
+        "hub": {"fullname": "7", "serviceAccountName": "8", "secretName": "9"},
+        "service": {"extraConfig": None, "replicas": 1, "priorityClassName": "10", "config": {"tickets": True}},
+        "history": {
+            "url": "sqlite:////tmp/history.sqlite",
+            "passwordSecret": {"name": "11", "key": "12"},
+            "persistence": {"enabled": True, "existingClaim": "13"},
+        },
+        "serviceAccount": {"name": "14"},
+        "priorityClass": {"name": "15"},
+    }
+    texts = {"name", "namespace", "key", "claimName", "serviceAccountName", "priorityClassName", "secretName"}
+    wrong = []
+
+    def look(value: Any, where: str) -> None:
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            is_text = key in texts or where.endswith(("abels", "annotations"))
+            if isinstance(each, dict | list):
+                look(each, f"{where}.{key}")
+            elif is_text and not isinstance(each, str):
+                wrong.append(f"{where}.{key}: {each!r}")
+
+    for obj in rendered(values, release="2024", namespace="2026", with_tests=True):
+        look({key: each for key, each in obj.items() if key != "data"}, obj["kind"])
+    assert wrong == []
+
+
 def test_the_policies_take_what_administrators_allow_besides() -> None:
     more = {"placeholderAnnotations": ["mesh.example.com/inject"], "podSecurityLevels": ["restricted", "privileged"]}
     objects = rendered({**IMAGE, "userNamespaces": True, "admissionPolicy": more})

@@ -18,7 +18,7 @@ dra-spawner-{{ .Release.Namespace }}.{{ include "dra-spawner.fullname" . }}
 
 {{- define "dra-spawner.selectorLabels" -}}
 app.kubernetes.io/name: dra-spawner-service
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "dra-spawner.labels" -}}
@@ -108,21 +108,21 @@ app.kubernetes.io/component: service
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}Binding
 metadata:
-  name: {{ $name }}
+  name: {{ $name | quote }}
   {{- if gt (len .) 4 }}
-  namespace: {{ index . 4 }}
+  namespace: {{ index . 4 | quote }}
   {{- else if eq $kind "Role" }}
-  namespace: {{ $context.Release.Namespace }}
+  namespace: {{ $context.Release.Namespace | quote }}
   {{- end }}
   labels: {{- include "dra-spawner.labels" $context | nindent 4 }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ $kind }}
-  name: {{ $name }}
+  name: {{ $name | quote }}
 subjects:
   - kind: ServiceAccount
-    name: {{ index . 3 }}
-    namespace: {{ $context.Release.Namespace }}
+    name: {{ index . 3 | quote }}
+    namespace: {{ $context.Release.Namespace | quote }}
 {{- end -}}
 
 {{- /* What zero-to-jupyterhub needs to know, as its values. NOTES print them; a test renders them with its charts. */ -}}
@@ -169,7 +169,7 @@ hub:
       user_namespace_template: "{{ .Release.Namespace }}-{username}"
       # The hub's policies go by them.
       user_namespace_labels:
-        hub.jupyter.org/hub-namespace: {{ .Release.Namespace }}
+        hub.jupyter.org/hub-namespace: {{ .Release.Namespace | quote }}
         pod-security.kubernetes.io/enforce: {{ first .Values.admissionPolicy.podSecurityLevels }}
     {{- end }}
     JupyterHub:
