@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import re
 import secrets
@@ -27,12 +28,14 @@ _NAMED_SECRETS: Final = tuple(
     re.compile(rf"(?i)\b((?:{words})\b[\"']?\s*[:=]?\s*[\"']?)([^\s\"',;]+)")
     for words in ("token|bearer|basic", "(?:[a-z]+[_-])?(?:token|password|passwd|secret|key)|authorization|cookie")
 )
-#: User and password in an address.
-_CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@]+@")
+#: User and password in an address; the latter may have slashes and at signs.
+_CREDENTIALS: Final = re.compile(r"(?<=://)\S{1,1000}@")
 _ADDRESS: Final = re.compile(r"(?<=://)[^/\s\"']+")
 _MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _SERVER: Final = re.compile(r"\bjupyter-[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _IP: Final = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
+#: What may be an address of IPv6, or a time.
+_COLONS: Final = re.compile(r"(?<![\w:])[0-9A-Fa-f:]{3,39}(?![\w:])")
 _USER_LABELS: Final = (names.USERNAME, names.SERVERNAME)
 _SHORTEST: Final = 3
 _MAX_FINDINGS: Final = 2_000
@@ -113,10 +116,19 @@ def _clean(text: str, hidden: Iterable[str], users: Iterable[str], others: Pseud
         text = re.sub(rf"(?<![\w]){re.escape(each)}(?![\w])", lambda found: others.of("user", found[0]), text)
     text = _SERVER.sub(lambda found: others.of("server", found[0]), text)
     text = _IP.sub(lambda found: others.of("address", found[0]), text)
+    text = _COLONS.sub(lambda found: others.of("address", found[0]) if _is_ipv6(found[0]) else found[0], text)
     text = _WEB_TOKEN.sub(_HIDDEN, text)
     for pattern in _NAMED_SECRETS:
         text = pattern.sub(rf"\1{_HIDDEN}", text)
     return _SECRET.sub(_HIDDEN, text)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _values_of_environments(facts: DoctorFacts) -> list[str]:
