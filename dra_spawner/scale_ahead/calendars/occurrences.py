@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 Counts = Literal["additional", "in total"]
@@ -45,7 +45,8 @@ class Occurrence:
         for field, moment in (("begins", self.begins), ("ends", self.ends)):
             if moment.utcoffset() is None:
                 raise ValueError(f"{field} of {self.name!r} is {moment.isoformat()}, which has no time zone")
-        if self.ends <= self.begins:
+        # In UTC: as the clock is put back, a local time of the end may be that of the begin, or earlier.
+        if self.ends.astimezone(UTC) <= self.begins.astimezone(UTC):
             raise ValueError(f"{self.name!r} ends at {self.ends.isoformat()}, not after {self.begins.isoformat()}")
         if self.users < 0:
             raise ValueError(f"users of {self.name!r} is {self.users}; it must be 0 or more")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.calendars.demand_lines import read_demand_line
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
@@ -42,6 +44,11 @@ def test_a_time_that_the_clock_skips_or_shows_twice() -> None:
 def test_an_entry_over_the_change_lasts_as_long_as_ever() -> None:
     (found,) = entry(datetime(2026, 10, 25, 1, 30)).occurrences(*YEAR, "here")
     assert found.ends.astimezone(UTC) - found.begins.astimezone(UTC) == timedelta(hours=2)
+    # The clock shows an end that is not after the begin.
+    for minutes in (30, 45, 60):
+        short = replace(entry(datetime(2026, 10, 25, 2, 30)), lasts=timedelta(minutes=minutes))
+        (found,) = CalendarBook([short]).occurrences(YEAR[0], timedelta(days=365))
+        assert found.ends.astimezone(UTC) - found.begins.astimezone(UTC) == timedelta(minutes=minutes)
 
 
 def test_only_overlapping_occurrences_are_returned() -> None:
