@@ -109,7 +109,7 @@ async def jump(running: VirtualReplica, time: VirtualTime, moment: datetime) -> 
 async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_cluster: ClusterUnderTest) -> None:
     """Each minute the same forecast with all of its inputs, and as many placeholders as the replay would have."""
     time = VirtualTime()
-    settings = {"scale_ahead": "act", "demand": DEMAND, "calendar_entries": [ENTRY]}
+    settings = {"scale_ahead": "act", "demand": DEMAND, "calendar_entries": [ENTRY], "autoscaler": True}
     async with service_on(embedded_cluster, time, **settings) as running:
         service = running.running
         ahead = service.controller.scale_ahead
