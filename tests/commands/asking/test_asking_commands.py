@@ -200,15 +200,7 @@ async def test_what_is_no_service_is_said_in_a_sentence(
 async def test_answers_of_another_version_are_no_defect(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: tuple[Any, ...] = (
-        [],
-        {},
-        None,
-        "x",
-        {"items": [{}]},
-        {"items": [], "problems": None},
-        {"items": [{"use": 1}]},
-    )
+    answers: list[Any] = [[], {}, None, "x", {"items": [{}]}, {"items": [], "problems": None}, {"items": [{"use": 1}]}]
     for found in answers:
 
         async def answer(request: web.Request, found: Any = found) -> web.Response:

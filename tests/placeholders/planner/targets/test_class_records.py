@@ -112,7 +112,7 @@ def test_what_is_no_text_of_records() -> None:
         assert read_class_records(text) == ClassRecords()
 
 
-def test_long_verdicts_leave_room_for_announcements() -> None:
+def test_long_verdicts_do_not_keep_announcements_out() -> None:
     """A title of a choice in another alphabet takes six bytes a letter in the stored text."""
     for verdict in ("No: 3 of 60 cannot start. " * 20, "あ" * 500, "🧪" * 500):
         outcomes = {
