@@ -118,6 +118,34 @@ def test_names_of_digits_stay_texts() -> None:
     assert wrong == []
 
 
+@all_of_them("is_part", [pytest.param(False, id="alone"), pytest.param(True, id="part-of-a-chart")])
+def test_a_key_with_nothing_below_it_is_as_good_as_none(is_part: bool, tmp_path: Path) -> None:
+    """As where all lines below `placeholders:` are commented out; Helm takes the key out of the values."""
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    #: None is a choice of its own, or what the test needs.
+    kept = {"image", "enabled", "replicas", "resources", "tolerations"}
+
+    def emptied(values: JsonObject, levels: int) -> JsonObject:
+        """With nothing below the keys of a level."""
+        return {
+            key: emptied(value, levels - 1) if levels and isinstance(value, dict) and "abels" not in key else None
+            for key, value in values.items()
+            if key not in kept
+        }
+
+    chart = parent_chart(tmp_path) if is_part else CHART
+
+    def text_of(values: JsonObject) -> str:
+        mine = {**IMAGE, **values}
+        return run_helm("template", "a", str(chart), values={"dra-spawner": mine} if is_part else mine)
+
+    expected = text_of({})
+    assert [each for each in (0, 1, 2) if text_of(emptied(defaults, each)) != expected] == []
+    # What is taken out of a part of one's own stays out.
+    fewer = text_of({"service": {"resources": {"limits": None}, "tolerations": None}})
+    assert ("768Mi" in expected, "768Mi" in fewer, "tolerations:" in fewer) == (True, False, False)
+
+
 def test_the_policies_take_what_administrators_allow_besides() -> None:
     more = {"placeholderAnnotations": ["mesh.example.com/inject"], "podSecurityLevels": ["restricted", "privileged"]}
     objects = rendered({**IMAGE, "userNamespaces": True, "admissionPolicy": more})
