@@ -61,6 +61,13 @@ class DemandLine:
     ramp: timedelta | None = None
 
 
+def demand_line(demand: DemandLine) -> str:
+    """The line that `read_demand_line` reads so."""
+    counts = f" {demand.counts}" if demand.counts != ADDITIONAL else ""
+    within = f" within {demand.ramp // timedelta(minutes=1)} min" if demand.ramp is not None else ""
+    return f'{demand.users} of "{demand.profile}"{counts}{within}'
+
+
 def looks_like_demand(line: str) -> bool:
     """Whether a line begins like an announcement, so that a mistake in it is reported."""
     return _BEGIN.match(line) is not None

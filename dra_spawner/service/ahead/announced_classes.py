@@ -19,6 +19,7 @@ from dra_spawner.placeholders.planner.targets.overrides import AuditEntry, Overr
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
 from dra_spawner.scale_ahead.calendars.class_limits import ClassLimits, last_end, most_at_once
+from dra_spawner.scale_ahead.calendars.demand_lines import DemandLine, demand_line
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
@@ -152,6 +153,8 @@ class AnnouncedClasses:
     async def replace(self, name: str, written: JsonObject, group: str, who: Announcer) -> None:
         """Write another class in place of one. A consent to a larger ``max`` stays if it covers the class as it is now.
 
+        What a class cannot say stays as it was: whether its users are all users of the choice ("in total").
+
         Raises
         ------
         UnknownClass
@@ -165,7 +168,8 @@ class AnnouncedClasses:
         def change(present: Overrides) -> Overrides:
             self._require(present, name, who)
             self._check_limits(present, who, entry, name)
-            changed = present.with_entry(name, written, who.name, self._now, group)
+            kept = {**written, "users": self._counted_as(present.entries[name], entry.demand)}
+            changed = present.with_entry(name, kept, who.name, self._now, group)
             raised = changed.classes.raised.get(name)
             if raised is not None and (raised.choice != entry.demand.profile or raised.until < last_end(entry)):
                 changed = replace(changed, classes=changed.classes.with_raised(name, None))
@@ -332,6 +336,14 @@ class AnnouncedClasses:
 
     def _coming(self, entry: CalendarEntry) -> Iterator[object]:
         return entry.occurrences(self._now, max(last_end(entry), self._now), "")
+
+    def _counted_as(self, earlier: JsonObject, demand: DemandLine) -> str:
+        """The line of a demand that counts its users as an earlier entry did."""
+        try:
+            counts = self._added.read(earlier).demand.counts
+        except ValueError:  # another writer wrote it, and it counts nowhere
+            counts = demand.counts
+        return demand_line(replace(demand, counts=counts))
 
     def _entries_of(self, present: Overrides, by: str, without: str = "") -> dict[str, CalendarEntry]:
         found = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from tornado.web import HTTPError
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.scale_ahead.calendars.demand_lines import MAX_USERS, read_demand_line
+from dra_spawner.scale_ahead.calendars.demand_lines import MAX_USERS, DemandLine, demand_line, read_demand_line
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.class_schemas import LONGEST_NAME, MAX_BREAKS
 
@@ -37,7 +38,8 @@ def read_class(body: bytes) -> tuple[JsonObject, str]:
     if isinstance(skipped, list) and len(skipped) > MAX_BREAKS:
         raise HTTPError(400, "skipped: found %d days; allowed: at most %d.", len(skipped), MAX_BREAKS)
     group = read_sentence(found, "group", LONGEST_NAME) if found.get("group") else ""
-    line = f'{users} of "{choice}"' + (f" within {within} min" if within is not None else "")
+    ramp = timedelta(minutes=within) if within is not None else None
+    line = demand_line(DemandLine(users, choice, ramp=ramp))
     return {"users": line, **{key: found[key] for key in _KEPT if found.get(key) is not None}}, group
 
 
