@@ -10,6 +10,14 @@
 {{- if and .Values.history.passwordSecret (not (or .Values.history.url .Values.service.extraConfig)) -}}
 {{- fail "history.passwordSecret is the password of a database, and there is none: set history.url" -}}
 {{- end -}}
+{{- if or (regexMatch "://[^:/]*:[^@]*@" .Values.history.url) (regexMatch "[?&]password=" .Values.history.url) -}}
+{{- fail "history.url has a password, and would be in a ConfigMap: take it out, and name the Secret that has it in history.passwordSecret" -}}
+{{- end -}}
+{{- range $key, $setting := .Values.service.config -}}
+{{- if regexMatch "://[^/:@\"\\s]*:[^/@\"\\s]+@" (toJson $setting) -}}
+{{- fail (printf "service.config.%s has an address with a password, and would be in a ConfigMap: put the address into a Secret, name it in service.extraEnv, and set c.DRASpawnerService.%s from this variable in service.extraConfig" $key $key) -}}
+{{- end -}}
+{{- end -}}
 {{- if not .Values.placeholders.enabled -}}
 {{- if .Values.placeholders.targets -}}
 {{- fail "placeholders.targets have no effect without placeholders.enabled: true; to turn placeholders off, empty them first, so that the service removes its placeholders" -}}
