@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -119,14 +119,16 @@ class _Announced:
 
     def is_beside(self, other: ExpectedUsers) -> bool:
         """Whether the users begin before others or with them, and have not ended when these come."""
-        return self.expected.begins <= other.begins < self.ends
+        # In UTC: Python compares local times of one zone without regard to changes of the clock.
+        begins = other.begins.astimezone(UTC)
+        return self.expected.begins.astimezone(UTC) <= begins < self.ends.astimezone(UTC)
 
     def announces(self, other: ExpectedUsers) -> bool:
         """Whether these are the same users."""
         mine = self.expected
-        return (mine.shape.id, mine.begins, mine.users, mine.counts) == (
+        return (mine.shape.id, mine.begins.astimezone(UTC), mine.users, mine.counts) == (
             other.shape.id,
-            other.begins,
+            other.begins.astimezone(UTC),
             other.users,
             other.counts,
         )
@@ -258,7 +260,7 @@ class Rehearsals:
                     announced.append(entry)
             same = next((each for each in announced if each.announces(expected)), None)
             if same is None:
-                same = _Announced(expected, expected.begins + _AT_LEAST, self._not_prepared(expected))
+                same = _Announced(expected, expected.begins.astimezone(UTC) + _AT_LEAST, self._not_prepared(expected))
                 announced.append(same)
             copy = await self._copy()
             found = await turn.run(self._rehearse, announced, copy, assumptions or self.assumptions())
@@ -299,11 +301,11 @@ class Rehearsals:
                 same = [each for each in begun if find_choice(each.profile, group.choices) is not None]
                 to_come |= dict.fromkeys(same, 0) | users_to_come(demand.record, same)
         for entry in begun:
-            announced = self._announced(entry)
+            announced, first = self._announced(entry), entry.begins.astimezone(UTC)
             # Without what was counted, users come as a replay's do.
-            users = to_come.get(entry, sum(at > now for at in arrivals(entry.begins, entry.ramp, entry.users)))
+            users = to_come.get(entry, sum(at > now for at in arrivals(first, entry.ramp, entry.users)))
             if announced is not None and users:
-                ramp = max(entry.begins + entry.ramp - now, timedelta(0))
+                ramp = max(first + entry.ramp - now, timedelta(0))
                 begins = now.astimezone(entry.begins.tzinfo)
                 left = replace(announced.expected, users=users, begins=begins, ramp=ramp)
                 found.append(replace(announced, expected=left, usual=0))

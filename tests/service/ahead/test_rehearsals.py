@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import aiohttp
+from zoneinfo import ZoneInfo
+
 import pytest
 from sqlalchemy.exc import OperationalError
 
@@ -162,6 +164,23 @@ async def test_users_of_a_class_that_has_begun_are_beside_the_next_one(joined: i
     assert entry.name == "next"
     assert result.verdict.startswith(expected), result.verdict
     assert line.is_possible is False, "the next class is beside it"
+
+
+async def test_a_class_in_the_hour_that_the_clock_shows_twice_is_beside_others() -> None:
+    """It lasts from 2:30 to 2:30 of the clock, which is an hour."""
+    service, night = controller(), {"begins": "2026-10-25 02:30", "minutes": 60, "timezone": "Europe/Berlin"}
+    calendars = read_calendar_entries([{"users": "16 of gpu-slice", "name": "night", **night}], UTC)
+    service.scale_ahead.calendars = CalendarBook(calendars)
+    kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": 8, "max_nodes": 2}])
+    rehearsals = Rehearsals(service, kinds=kinds)
+
+    async def verdict(users: int, at: str) -> str:
+        line = f"{users} of gpu-slice at 2026-10-25 {at}"
+        return (await rehearsals.of_users(rehearsals.expected_by(line, ZoneInfo("Europe/Berlin")))).verdict
+
+    assert "12 of 12 users cannot start" in await verdict(12, "02:45")
+    assert "12 users can start" in await verdict(12, "03:00"), "the class has ended"
+    assert (await verdict(16, "02:30")).startswith("Yes: 16 users can start"), "they are the class"
 
 
 async def test_a_verdict_stays_while_other_rehearsals_wait() -> None:

@@ -116,7 +116,9 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
         _, exam, _ = await service.send("POST", "root/entries", exam)
         changed = (await service.send("PUT", f"root/classes/{exam['id']}", {**LAB, "users": 4, "within_minutes": 5}))[1]
         (entry,) = (await service.get_json("calendar-entries"))["items"]
-        assert (changed["users"], entry["users"]) == (4, '4 of "gpu-whole" in total within 5 min'), "the page shows less"
+        assert (changed["users"], entry["users"]) == (4, '4 of "gpu-whole" in total within 5 min'), (
+            "the page shows less"
+        )
 
 
 @pytest.mark.promise("A user asks for a class, and an administrator approves it, also for more placeholders.")
