@@ -56,8 +56,11 @@ class ClassLimits:
         coming = [each for each in others if last_end(each) > now]
         if not self.allows_choice(entry.demand.profile):
             return "You may not announce this choice."
+        if not self.classes:
+            return "You may not announce classes."
         if len(coming) >= self.classes:
-            return f"You have {len(coming)} classes that are not over; the limit is {self.classes}. Cancel one."
+            found = "1 class that is" if len(coming) == 1 else f"{len(coming)} classes that are"
+            return f"You have {found} not over; the limit is {self.classes}. Cancel one."
         if entry.lasts > timedelta(minutes=self.minutes):
             return f"The class takes {entry.lasts.total_seconds() / 60:.0f} minutes; your limit is {self.minutes}."
         if last_end(entry) > now + timedelta(weeks=self.weeks) + entry.lasts:

@@ -108,6 +108,8 @@ class AnnouncedClasses:
         entry = self._added.read(written)
         if find_choice(entry.demand.profile, self._controller.published.shapes) is None:
             raise ClassRefused("The hub offers this choice no longer. Reload the page, and choose another.")
+        if entry.weekly_until is not None and entry.weekly_until < entry.begins.date():
+            raise ClassRefused("The last day of the class is before its first day.")
         if last_end(entry) <= self._controller.now():
             raise ClassRefused("The class is over already.")
         if next(self._coming(entry), None) is None:

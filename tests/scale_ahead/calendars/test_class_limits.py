@@ -98,5 +98,13 @@ def test_what_is_beyond_the_limits(mine: CalendarEntry, others: list[CalendarEnt
     assert refusal in found if refusal else not found, found
 
 
+def test_few_classes_or_none() -> None:
+    one = ClassLimits(classes=1).refusal(entry(), [entry()], NOW)
+    assert one == "You have 1 class that is not over; the limit is 1. Cancel one."
+    assert [ClassLimits(classes=0).refusal(entry(), others, NOW) for others in ([], [entry()])] == [
+        "You may not announce classes."
+    ] * 2
+
+
 def test_the_end_of_the_last_time() -> None:
     assert last_end(entry(weekly_until="2026-03-20")) == datetime(2026, 3, 16, 11, 30, tzinfo=UTC)

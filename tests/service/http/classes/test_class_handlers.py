@@ -80,6 +80,7 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
             "You may not announce": {**LAB, "choice": "gpu-whole", "by": "ben"},
             "offers this choice no longer": {**LAB, "choice": "gpu"},
             "over already": {**LAB, "begins": "2020-01-01 10:00"},
+            "last day of the class is before its first": {**LAB, "weekly_until": "2036-03-02"},
             "each of its days is a break": {**LAB, "skipped": ["2036-03-03"]},
         }
         for sentence, written in refusals.items():
