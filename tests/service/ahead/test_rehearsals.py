@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-
-import aiohttp
 from zoneinfo import ZoneInfo
 
+import aiohttp
 import pytest
 from sqlalchemy.exc import OperationalError
 
