@@ -75,7 +75,7 @@ class ClassesPage(OverridePage):
             weekly=_weekly,
             person=person,
             title=lambda choice: title_of(published, choice),
-            values_of=lambda found: {**_values_of(found), "title": title_of(published, found["choice"])},
+            values_of=lambda found: {**_values_of(found, zone), "title": title_of(published, found["choice"])},
         )
 
 
@@ -98,7 +98,8 @@ def _weekly(found: Mapping[str, Any]) -> str:
     return f"weekly until {found['weekly_until']}" + (f", {breaks} breaks" if breaks > 1 else ", 1 break" * breaks)
 
 
-def _values_of(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What the form is filled with, to change or copy a class."""
+def _values_of(found: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
+    """What the form is filled with, to change or copy a class; without a zone it would be in that of the browser."""
+    found = {"timezone": "UTC" if zone is UTC else getattr(zone, "key", None), **found}
     keys = ("name", "choice", "users", "begins", "minutes", "within_minutes", "weekly_until", "skipped", "group")
     return {key: found[key] for key in (*keys, "timezone") if found.get(key) is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from html import unescape
 from typing import Any
 
 import pytest
@@ -115,6 +116,9 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
         ]
         exam = {"users": "2 of gpu-whole in total", "begins": "2036-03-04 10:00"}
         _, exam, _ = await service.send("POST", "root/entries", exam)
+        zone = service.controller.scale_ahead.settings.options.settings.zone
+        page = unescape(await service.get("root/page"))
+        assert f'"timezone": "{zone}"' in page, "the browser's zone is not that of the entry"
         changed = (await service.send("PUT", f"root/classes/{exam['id']}", {**LAB, "users": 4, "within_minutes": 5}))[1]
         (entry,) = (await service.get_json("calendar-entries"))["items"]
         assert (changed["users"], entry["users"]) == (4, '4 of "gpu-whole" in total within 5 min'), (
