@@ -46,6 +46,7 @@ NO_DEVICES: Final = "none"
 
 _COUNT: Final = "count"
 _MAX_COUNT: Final = 100_000
+_LONGEST_COUNT: Final = 20
 _MAX_DEVICES: Final = 10_000
 _TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_FIELD: Final = 65_536
@@ -214,8 +215,10 @@ class CsvSource:
 
 
 def _count(value: str) -> int:
-    if value.strip().isascii() and value.strip().isdigit() and int(value) <= _MAX_COUNT:
-        return int(value)
+    digits = value.strip()
+    # Python refuses to make a number of thousands of digits.
+    if digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_COUNT and int(digits) <= _MAX_COUNT:
+        return int(digits)
     raise _InvalidRow(f"{_COUNT}: found {quoted(value)}; allowed: a whole number from 0 to {_MAX_COUNT}")
 
 

@@ -67,7 +67,10 @@ def parsed_time(value: str, zone: tzinfo | None = None) -> datetime:
         if zone is None:
             raise ValueError(f"found {quoted(value)}; allowed: {allowed} (--time-zone sets the zone of other times)")
         found = found.replace(tzinfo=zone)
-    return found.astimezone(UTC)
+    try:
+        return found.astimezone(UTC)
+    except OverflowError:  # its time in UTC is before the year 1, or after the year 9999
+        raise ValueError(f"found {quoted(value)}; allowed: {allowed}") from None
 
 
 def _of_seconds(value: str) -> datetime | None:
@@ -82,11 +85,11 @@ def _of_seconds(value: str) -> datetime | None:
 
 def misordered(launch: Launch, now: datetime) -> str:
     """The problem of a launch's times if one is in the future, or earlier than the one before; else empty."""
-    if launch.asked > now + timedelta(days=1):
-        return f"asked: found {launch.asked.isoformat()}; allowed: a time in the past"
     known: list[tuple[str, datetime]] = []
     for name in _STEPS:
         if (moment := getattr(launch, name)) is not None:
+            if moment > now + timedelta(days=1):
+                return f"{name}: found {moment.isoformat()}; allowed: a time in the past"
             known.append((name, moment))
     for (before, earlier), (after, later) in pairwise(known):
         if later < earlier:

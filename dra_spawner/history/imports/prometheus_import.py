@@ -28,6 +28,8 @@ _MAX_POINTS: Final = 10_000
 _MAX_IN_STEP: Final = 100_000
 #: Limit of a time without samples, in steps; the launches of a longer gap cannot be assigned to times.
 _MAX_GAP_STEPS: Final = 5
+#: A step before the first time of Python has no begin.
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: Value of JupyterHub's label ``status``; other starts have failed.
 _SUCCESS: Final = "success"
 
@@ -175,6 +177,8 @@ def _sample(sample: Any, before: datetime | None) -> tuple[datetime, float]:
         at, number = datetime.fromtimestamp(float(moment), UTC), float(value)
     except (TypeError, ValueError, OverflowError, OSError):
         raise ValueError(f"found {quoted(sample)}; allowed: a time in seconds and a number") from None
+    if at < _EARLIEST:
+        raise ValueError(f"found the time {at.isoformat()}; allowed: from 1970")
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"found the value {value!r}; allowed: a number from 0")
     if before is not None and at <= before:
