@@ -251,7 +251,7 @@ class _SeriesReader:
                 raise _Unusable(f"takes place too often: more than {window.max_times} times")
             assert each.dtstart is not None  # else it was refused
             begins, ends = _moment(each.dtstart, window.zone), _moment(each.end, window.zone)
-            yield events[int(each.summary or "")], begins, ends
+            yield events[int(each.summary or "")], *_existing(begins, ends)
 
 
 def _written(events: Sequence[EventText], parts: IcalParts) -> str:
@@ -362,6 +362,15 @@ def _moment(when: date | datetime, zone: tzinfo) -> datetime:
         return when.replace(tzinfo=zone)
     # A zone that the calendar defines computes at each use.
     return when if when.tzinfo is UTC or isinstance(when.tzinfo, ZoneInfo) else when.astimezone(zone)
+
+
+def _existing(begins: datetime, ends: datetime) -> tuple[datetime, datetime]:
+    """Both times, moved by the change if the local begin does not exist, as summer time begins."""
+    start, end = (each.astimezone(UTC) for each in (begins, ends))
+    moved, shown = start.astimezone(begins.tzinfo), begins.replace(tzinfo=None)
+    if moved.replace(tzinfo=None) != shown:
+        end = max(end, start + (ends.replace(tzinfo=None) - shown))
+    return moved, end.astimezone(ends.tzinfo)
 
 
 #: The signal comes again while the code goes on, as code of others may have swallowed what the first one raised.

@@ -50,6 +50,20 @@ def test_the_wall_clock_stays_over_the_change_to_winter_time() -> None:
     assert begins(weekly) == ["10-20 08:00", "10-27 09:00", "11-03 09:00"]
 
 
+def test_a_begin_that_does_not_exist_as_summer_time_begins_is_moved() -> None:
+    window = datetime(2026, 3, 20, tzinfo=UTC), datetime(2026, 4, 10, tzinfo=UTC)
+    begin = "DTSTART;TZID=Europe/Berlin:20260322T023000"
+    own_end = "DTEND;TZID=Europe/Berlin:20260322T031500"
+    for lines in ((begin, own_end), (begin, "DURATION:PT45M"), ("DTSTART:20260322T023000", "DTEND:20260322T031500")):
+        weekly = event(*lines, "SUMMARY:200 of gpu-slice", "RRULE:FREQ=WEEKLY;COUNT=3")
+        found = read_ical(calendar(weekly), *window, source="courses", zone=BERLIN)
+        assert not found.problems, lines
+        lengths = {each.ends.astimezone(UTC) - each.begins.astimezone(UTC) for each in found.occurrences}
+        assert lengths == {timedelta(minutes=45)}, lines
+        shown = [each.begins.isoformat() for each in found.occurrences]
+        assert shown == ["2026-03-22T02:30:00+01:00", "2026-03-29T03:30:00+02:00", "2026-04-05T02:30:00+02:00"], lines
+
+
 def test_an_exception_is_left_out_and_a_moved_occurrence_is_moved() -> None:
     weekly = event(
         *CLASS, "SUMMARY:200 of gpu-slice", "RRULE:FREQ=WEEKLY;COUNT=4", "EXDATE;TZID=Europe/Berlin:20261103T100000"
