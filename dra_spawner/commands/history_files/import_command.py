@@ -54,7 +54,7 @@ def run_import(options: ImportOptions, output: TextIO, messages: TextIO, *, now:
     """
     progress = Progress(messages)
     try:
-        with opened(options.database) as database:
+        with opened(options.database, is_for_import=True) as database:
             return _import(options, database, now or datetime.now(UTC), output, messages, progress)
     except CommandError as error:
         progress.clear()

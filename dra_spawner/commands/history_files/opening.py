@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from dra_spawner.history.connecting import HistoryUrlError
+from dra_spawner.history.connecting import HistoryUrlError, is_in_memory, parsed_url
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
 from dra_spawner.history.settings import DEFAULT_DIRECTORY, IN_MEMORY, HistorySettings, default_url
@@ -45,8 +46,14 @@ class DatabaseOptions:
 
 
 @contextmanager
-def opened(options: DatabaseOptions) -> Iterator[HistoryDatabase]:
+def opened(options: DatabaseOptions, *, is_for_import: bool = False) -> Iterator[HistoryDatabase]:
     """The open database; closed at the end of the context.
+
+    Parameters
+    ----------
+    is_for_import
+        Whether a SQLite database that does not exist is made. Other commands refuse its name: in an empty database
+        they would find no user.
 
     Raises
     ------
@@ -61,6 +68,8 @@ def opened(options: DatabaseOptions) -> Iterator[HistoryDatabase]:
         )
     mode: UserNameMode | None = None if options.url else settings.user_names
     try:
+        if not is_for_import:
+            _refuse_missing(parsed_url(url))
         database = HistoryDatabase.open(url, mode, options.key_file or settings.key_file)
     except HistoryUrlError as error:
         raise CommandError(f"the database's URL cannot be used; allowed: {error}") from None
@@ -74,6 +83,13 @@ def opened(options: DatabaseOptions) -> Iterator[HistoryDatabase]:
         raise _failure(error) from None
     finally:
         database.close()
+
+
+def _refuse_missing(url: URL) -> None:
+    path = url.database or ""
+    is_file = url.get_backend_name() == "sqlite" and not is_in_memory(url) and not path.startswith("file:")
+    if is_file and not Path(path).exists():
+        raise CommandError(f"there is no database {path}")
 
 
 def _failure(error: Exception) -> CommandError:

@@ -188,6 +188,7 @@ def test_wrong_budgets_are_refused_with_their_path(value: Any, problem: str) -> 
 def test_what_cannot_be_done_is_said_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
+    (tmp_path / "h").touch()
     code, _, err = Command(f"sqlite:///{tmp_path / 'h'}", tmp_path, capsys)(*arguments)
     assert code == 2
     assert said in err
@@ -198,6 +199,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
     "text": "ada", "a number": {"maths": 3}, "numbers": {"maths": [1]}, "list of texts": ["maths"], "nothing": None,
 })  # fmt: skip
 def test_groups_of_another_form_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], groups: Any) -> None:
+    (tmp_path / "h").touch()
     command = Command(f"sqlite:///{tmp_path / 'h'}", tmp_path, capsys)
     code, _, err = command("--groups", command.file("g.json", json.dumps(groups)))
     assert code == 2

@@ -219,11 +219,13 @@ def test_the_services_configuration_names_the_database(
     [
         (["export"], 2, "no database is configured"),
         (["export", "--url", "mysql://db/h"], 2, "the database's URL cannot be used; allowed: a URL that begins with"),
-        (["export", "--url", "sqlite:///none/h"], 1, "the database fails: "),
+        (["export", "--url", "sqlite:///none/h"], 2, "there is no database none/h"),
+        (["forget", "ada", "--url", "sqlite:///histroy"], 2, "there is no database histroy"),
+        (["import", "--from", "csv", "--url", "sqlite:///none/h", "none.csv"], 1, "the database fails: "),
         (["export", "--config", "none.py"], 2, "there is no configuration file none.py"),
         (["forget", "ada", "--url", "postgresql://127.0.0.1:1/h"], 1, "the database fails: "),
         (
-            ["export", "--url", "sqlite:///h", "--key-file", "none"],
+            ["import", "--from", "csv", "--url", "sqlite:///h", "--key-file", "none", "none.csv"],
             2,
             "the database cannot be used: the key cannot be read",
         ),
@@ -248,6 +250,7 @@ def test_what_cannot_be_done_is_told_in_one_line(
     assert found == code
     assert err.startswith(f"dra-spawner history {arguments[0]}: {said}")
     assert err.count("\n") == 1
+    assert arguments[0] == "import" or not list(tmp_path.iterdir()), "no empty database is made"
 
 
 @all_of_them(
