@@ -111,7 +111,7 @@ def launch_of(row: RowMapping) -> Launch:
         end_is_estimate=row["end_is_estimate"],
         node=row["node"] or "",
         warm=row["warm"],
-        cause=WaitCause(row["cause"]) if row["cause"] else None,
+        cause=_cause(row["cause"]),
         reason=row["reason"] or "",
         source=row["source"],
         ended_because=row["ended_because"] or "",
@@ -122,8 +122,24 @@ def launch_of(row: RowMapping) -> Launch:
 def decision_of(row: RowMapping) -> RecordedDecision:
     """The decision of a row."""
     fields = ("at", "kind", "subject", "reason", "code", "node", "profile", "outcome")
-    decision = Decision(**{name: row[name] for name in fields}, details=json.loads(row["details"]))
+    decision = Decision(**{name: row[name] for name in fields}, details=_details(row["details"]))
     return RecordedDecision(row["id"], decision, tuple(row["mentions"].split()))
+
+
+def _cause(text: str | None) -> WaitCause | None:
+    """The cause of a wait; a newer version may have written one that this version does not know."""
+    if not text:
+        return None
+    return WaitCause(text) if text in set(WaitCause) else WaitCause.OTHER
+
+
+def _details(text: str) -> dict[str, Any]:
+    """Details of a decision; none of what is no JSON object, as another program may have written the row."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _devices(text: str | None) -> dict[str, float] | None:

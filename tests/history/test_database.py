@@ -35,6 +35,19 @@ DAY = timedelta(days=1)
 # --- written records -------------------------------------------------------------------------------------------------
 
 
+def test_a_row_with_what_this_version_does_not_know_hides_no_other(url: str) -> None:
+    database = HistoryDatabase.open(url)
+    database.add([launch("1", 0, cause=WaitCause.NODE), launch("2", 1), decision("1"), decision("2", details={"a": 1})])
+    engine = engine_of(parsed_url(url))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE launches SET cause = 'newer' WHERE uid = '1'"))
+        connection.execute(text("UPDATE decisions SET details = '[1' WHERE id = '1'"))
+    engine.dispose()
+    assert [each.cause for each in database.launches()] == [WaitCause.OTHER, None]
+    assert sorted(len(each.decision.details) for each in database.decisions()) == [0, 1]
+    database.close()
+
+
 def test_a_launch_is_read_as_written_and_survives_the_process(url: str) -> None:
     times: Any = {"bound": after(1), "running": after(2), "ended": after(3)}
     reason = {"cause": WaitCause.NODE, "reason": "no node has room for hub/jupyter-ada", "mentions": ("jupyter-ada",)}
