@@ -94,9 +94,9 @@ def test_unordered_samples_and_too_many_launches_are_named(tmp_path: Path) -> No
     assert isinstance(huge, BadRow)
     assert huge.problem == "found 1e+09 launches; allowed: 0 to 100000 launches in a step"
     ancient = {"metric": {}, "values": [[datetime(1, 1, 1, tzinfo=UTC).timestamp(), "1"]]}
-    (bad,) = read(tmp_path, ancient)
-    assert isinstance(bad, BadRow)
-    assert bad.problem == "found the time 0001-01-01T00:00:00+00:00; allowed: from 1970"
+    (early,) = read(tmp_path, ancient)
+    assert isinstance(early, BadRow)
+    assert early.problem == "found the time 0001-01-01T00:00:00+00:00; allowed: from 1970"
 
 
 def test_files_that_are_no_answer_to_a_range_query(tmp_path: Path) -> None:
