@@ -77,8 +77,10 @@ class OpenWindows:
             [[source, name, begins.isoformat(), *each] for (source, name, begins), each in self._begun.items()],
         ]
 
-    def restore(self, state: list[list[list[Any]]]) -> None:
+    def restore(self, state: list[list[Any]]) -> None:
         """Take over what was noted."""
+        if all(each and isinstance(each[0], str) for each in state):
+            state = [state, []]  # of a version that noted no entries that have begun
         opened, begun = (
             {(str(a), str(b), datetime.fromisoformat(c)): rest for a, b, c, *rest in each} for each in state
         )

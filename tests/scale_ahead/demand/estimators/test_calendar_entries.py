@@ -106,3 +106,11 @@ def test_a_line_names_the_first_entries() -> None:
     note = calendar_estimate(awaited, 0).note
     assert note.startswith("class 0: 100 to come, class 1: 100 to come, ")
     assert note.endswith(", and 290 more entries")
+
+
+def test_windows_of_the_version_before_are_read() -> None:
+    entry = ["courses", "Exam", "2026-03-02T09:00:00+00:00", 29_000_000]
+    for before in ([], [entry]):
+        windows = OpenWindows()
+        windows.restore(before)
+        assert windows.state() == [before, []]
