@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tornado.web import HTTPError
 
+from dra_spawner.common.project_links import where
 from dra_spawner.fairness.idle.notices import KeepRefused
 from dra_spawner.fairness.idle.verdicts import Verdict
 from dra_spawner.kube.leader import NotLeading
@@ -20,7 +21,7 @@ from dra_spawner.service.idle.idle_servers import IdleServers, SeenServer
 
 _LONGEST_NAME: Final = 253
 _NO_CLUSTER: Final = "The cluster is not found yet."
-_OFF: Final = "It is switched off. The setting idle_servers of the service switches it on: docs/how-to/idle-devices.md."
+_OFF: Final = f"Off: the setting idle_servers of the service switches it on ({where('docs/how-to/idle-devices.md')})."
 
 
 class IdleServersHandler(ApiHandler):
