@@ -34,7 +34,7 @@ async def in_parts(request: web.Request) -> web.StreamResponse:
     whole = json.dumps(ANSWER).encode()
     for part in (whole[:20], whole[20:40], whole[40:]):
         await response.write(part)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # so that the parts are packets of their own
     return response
 
 

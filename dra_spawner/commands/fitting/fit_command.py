@@ -41,7 +41,7 @@ class FitOptions:
     gates: Mapping[str, bool] = field(default_factory=dict)
     """Feature gates of kube-scheduler."""
     packs_devices: bool = False
-    """Whether the claims are those of a hub whose service packs devices."""
+    """Whether the claims come from a hub whose service packs devices."""
     timeout: float = 60.0
     """Seconds for the search of one question; 0 for no limit."""
 

@@ -22,7 +22,7 @@ MOST_STRETCH: Final = 2.5
 
 @dataclass(frozen=True, slots=True)
 class IntervalWidths:
-    """Logarithms of the factors by which the parts of an interval below and above its median are stretched.
+    """How much wider an interval is than computed, below and above its median: logarithms of two factors.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ def served_queue(
     shapes
         By published name of the choice.
     away
-        Hubs whose services are away: nobody waits for their tickets.
+        Hubs whose services are away; their tickets are left out.
     is_known
         Whether the book was ever read.
     """

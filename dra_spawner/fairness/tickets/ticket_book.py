@@ -283,7 +283,7 @@ class TicketBook:
         return at is None or abs(now - at) <= _SERVED_FOR
 
     def with_waits(self, waits: Waits, hub: str) -> TicketBook:
-        """The book with the expected waits of a hub that is served; those of other hubs stay while they are new."""
+        """The book with new expected waits of one hub; expected waits of other hubs stay while they are new."""
         before = self.waits or Waits(waits.at)
         waiting = {key: each for key, each in self.tickets.items() if each.state is TicketState.WAITING}
         kept, older = dict[str, WaitInterval](), dict[str, int]()

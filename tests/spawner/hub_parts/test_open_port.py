@@ -15,7 +15,7 @@ async def test_it_ends_soon_after_the_server_listens() -> None:
     port = free_port()
 
     async def listen() -> tuple[asyncio.Server, float]:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # the first look finds nothing
         return await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), time.monotonic()
 
     async with asyncio.TaskGroup() as tasks:
