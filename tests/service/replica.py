@@ -325,7 +325,14 @@ async def replica(
     async with serving_tornado(server) as url, running(application.work(context)):
         found = Replica(context, f"{url}{prefix}".rstrip("/"), cluster, application.election_clock)
         await found.until(lambda: context.controller is not None and context.watch is not None and context.watch.synced)
+        await found.until(lambda: knows_settings(found.controller), "it has read what people have set")
         yield found
+
+
+def knows_settings(controller: ScaleAheadController) -> bool:
+    """Whether a replica has read what people have set, or says why it cannot; until then it refuses changes."""
+    settings = controller.overrides
+    return not controller.is_on or (settings.is_running and bool(settings.problem or not settings.unknown_because))
 
 
 async def run_out_lease(*replicas: Replica) -> None:
