@@ -15,6 +15,7 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.polling import eventually
 from tests.service.replica import Replica, replica, server_objects, set_up
 
 GPU = shape(WHOLE)
@@ -43,9 +44,14 @@ async def test_a_wait_is_estimated_and_compared(embedded_cluster: ClusterUnderTe
         assert (await availability(service))["state"] == "free"
         await cluster.publish(*server_objects("ada", GPU, WHOLE))
         await cluster.wait_running("ada")
-        await service.until(lambda: bool(service.controller.view().users_of_node), "ada is seen")
-        found = await availability(service)
-        assert (found["state"], found["wait"]) == ("when-stopped", None), "nothing is known of sessions"
+
+        async def in_use() -> dict[str, Any] | None:
+            found = await availability(service)
+            return found if found["state"] == "when-stopped" else None
+
+        # The watch of claims may be behind the watch of pods.
+        found = await eventually(in_use, "the device is seen in use")
+        assert found["wait"] is None, "nothing is known of sessions"
 
         sessions_lasted(service.controller, hours=1)
         await cluster.publish(*server_objects("bob", GPU, WHOLE))
