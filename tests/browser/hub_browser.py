@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
@@ -13,11 +13,12 @@ from tests.integration.hub_process import HubProcess
 from tests.polling import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page, ViewportSize
+    from playwright.async_api import Browser, BrowserContext, Page, ViewportSize
 
 _WIDE: Final[ViewportSize] = {"width": 1100, "height": 760}
 _PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
 _VIEWS: Final[tuple[tuple[Literal["light", "dark"], ViewportSize], ...]] = (("light", _WIDE), ("dark", _PHONE))
+_PATIENCE_MILLISECONDS: Final = PATIENCE_SECONDS * 1000
 _SERIOUS: Final = ("serious", "critical")
 _COLOURS_HAVE_CHANGED: Final = """() => Promise.allSettled(
     document.getAnimations().filter((each) => each instanceof CSSTransition).map((each) => each.finished)
@@ -36,6 +37,8 @@ new MutationObserver(() => {
 async def chromium() -> AsyncIterator[Browser]:
     """This machine's Chromium; the test is skipped where there is none."""
     playwright = pytest.importorskip("playwright.async_api")
+    # Its own limit is five seconds.
+    playwright.expect.set_options(timeout=_PATIENCE_MILLISECONDS)
     path, flags = installed.chromium()
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=path, args=flags)
@@ -43,11 +46,22 @@ async def chromium() -> AsyncIterator[Browser]:
         await browser.close()
 
 
+async def new_window(browser: Browser, **options: Any) -> BrowserContext:
+    """A window of a user's own, whose pages have the tests' one limit of time.
+
+    Parameters
+    ----------
+    options
+        Of ``browser.new_context``.
+    """
+    context = await browser.new_context(**{"viewport": _WIDE, "color_scheme": "light", **options})
+    context.set_default_timeout(_PATIENCE_MILLISECONDS)
+    return context
+
+
 async def logged_in(browser: Browser, url: str, user: str) -> Page:
     """A page of a user's own, at a hub whose users need no password."""
-    context = await browser.new_context(viewport=_WIDE, color_scheme="light")
-    page = await context.new_page()
-    page.set_default_timeout(PATIENCE_SECONDS * 1000)
+    page = await (await new_window(browser)).new_page()
     await page.goto(f"{url}/hub/login")
     await page.fill("input[name=username]", user)
     await page.fill("input[name=password]", "any")

@@ -8,12 +8,10 @@ import contextlib
 import pytest
 
 from tests.browser.form_hub import form_hub
-from tests.browser.hub_browser import chromium, picture, serious_findings
+from tests.browser.hub_browser import chromium, new_window, picture, serious_findings
 from tests.polling import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.async_api")
-# A label that is late by one answer comes with the next, 3 s later.
-playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 FREE = {"state": "free", "sentence": "A share is free.", "wait": None}
 NEVER = {"state": "never", "sentence": "No machine has so much.", "wait": None}
@@ -28,9 +26,8 @@ async def browser():
 @contextlib.asynccontextmanager
 async def opened(browser, hub, **options):
     """The spawn form of a user, in a new window."""
-    context = await browser.new_context(**{"viewport": {"width": 1100, "height": 900}, **options})
+    context = await new_window(browser, **{"viewport": {"width": 1100, "height": 900}, **options})
     page = await context.new_page()
-    page.set_default_timeout(PATIENCE_SECONDS * 1000)
     await page.goto(f"{hub.url}/hub/login?next=/hub/spawn")
     await page.fill("input[name=username]", "ada")
     await page.fill("input[name=password]", "any")
@@ -114,9 +111,7 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
         # A change of the cluster is seen without a reload; choice and focus stay.
         await page.focus("#profile-option-gpu-slice--memory")
         made.availability["gpu-whole/count=8"] = FREE
-        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text(
-            "8 · free now", timeout=PATIENCE_SECONDS * 1000
-        )
+        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text("8 · free now")
         await expect(badge(page, "gpu-whole")).to_have_text("free now")
         assert await page.evaluate("document.activeElement.id") == "profile-option-gpu-slice--memory"
         assert await page.input_value("#profile-option-gpu-slice--memory") == "20"
@@ -226,7 +221,7 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         await page.get_by_text("10 GiB · ready").first.wait_for()
         await picture(page, "form-fancy")
         made.availability["gpu-slice"] = FREE
-        await playwright.expect(label).to_have_text("free now", timeout=PATIENCE_SECONDS * 1000)
+        await playwright.expect(label).to_have_text("free now")
         memory = page.locator("#profile-gpu-slice .profile-option-control-container").first
         await memory.get_by_text("10 GiB · free now", exact=True).wait_for()
 
@@ -236,16 +231,14 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         late = "40 GiB · all in use: 10 to 40 min"
         await playwright.expect(titles).to_have_text(["10 GiB · free now", "20 GiB · free now", late])
         made.availability["gpu-slice/memory=20"] = NEVER
-        await playwright.expect(titles.nth(1)).to_have_text(
-            "20 GiB · never: no machine has so much", timeout=PATIENCE_SECONDS * 1000
-        )
+        await playwright.expect(titles.nth(1)).to_have_text("20 GiB · never: no machine has so much")
         await titles.nth(2).click()
         await memory.get_by_text(late, exact=True).wait_for()
         made.combinations["gpu-slice/memory=40,image=pytorch"] = FREE
         image = page.locator("#profile-gpu-slice .profile-option-control-container").nth(1)
         await image.get_by_role("combobox").click()
         await image.get_by_text("Pytorch · free now", exact=True).click()
-        await playwright.expect(label).to_have_text("free now", timeout=PATIENCE_SECONDS * 1000)
+        await playwright.expect(label).to_have_text("free now")
         await memory.get_by_text("40 GiB · free now", exact=True).wait_for()
         await page.locator("#profile-option-gpu-whole").check()
         await picture(page, "form-fancy-other")

@@ -103,7 +103,7 @@ async def test_a_real_jupyterlab_reports_and_warns(embedded_cluster: ClusterUnde
         async with kernel.session:
             await kernel.begin()
             await kernel.run("import time; time.sleep(600)")
-            await eventually(is_busy, "a cell is told at once", within_seconds=15)
+            await eventually(is_busy, "a cell is told")
             await kernel.stop()
             await eventually(is_idle, "and its end")
 

@@ -13,10 +13,10 @@ from dra_spawner.devcluster.demo.example_nodes import PARTITIONED_NODE
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.web_settings import WebSettings
-from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until
+from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, new_window, picture, press_until
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import hub_with_service
-from tests.polling import PATIENCE_SECONDS, eventually
+from tests.polling import eventually
 from tests.service.device_board import allocate, some_of_all
 from tests.service.open_service import whole_service
 
@@ -41,8 +41,7 @@ async def context() -> ServiceContext:
 @pytest.fixture
 async def page(context: ServiceContext) -> AsyncIterator[Page]:
     async with whole_service(context) as url, chromium() as browser:
-        opened = await browser.new_page(viewport={"width": 1100, "height": 760}, color_scheme="light")
-        opened.set_default_timeout(PATIENCE_SECONDS * 1000)
+        opened = await (await new_window(browser)).new_page()
         errors: list[str] = []
         opened.on("pageerror", lambda error: errors.append(str(error)))
         await opened.goto(f"{url}nodes")
@@ -129,8 +128,7 @@ async def test_the_page_is_easy_to_use_in_all_themes(page: Page) -> None:
 
 async def test_without_the_stream_the_page_asks_every_30_s(context: ServiceContext) -> None:
     async with whole_service(context) as url, chromium() as browser:
-        page = await browser.new_page()
-        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        page = await (await new_window(browser)).new_page()
         await page.route("**/api/events*", lambda route: route.fulfill(status=503, body="{}"))
         await page.clock.install()
         await page.goto(f"{url}nodes")
@@ -153,10 +151,10 @@ async def test_a_service_that_is_away_is_said_and_found_again(embedded_cluster: 
         await page.route("**/services/dra-spawner/**", lambda route: route.fulfill(status=503, body="<p>No route</p>"))
         service.kill()
         away = freshness.get_by_text("The service does not answer. This page tries again.")
-        await away.wait_for(timeout=10_000)
+        await away.wait_for()
         await page.unroute_all()
         await service.ready()
-        await freshness.get_by_text("Live", exact=True).wait_for(timeout=15_000)
+        await freshness.get_by_text("Live", exact=True).wait_for()
         assert await page.locator(".node-name", has_text="n1").is_visible()
 
 
@@ -179,8 +177,7 @@ window.EventSource = class extends EventTarget {
 
 async def test_a_stream_that_is_dead_is_noticed(context: ServiceContext) -> None:
     async with whole_service(context) as url, chromium() as browser:
-        page = await browser.new_page()
-        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        page = await (await new_window(browser)).new_page()
         await page.add_init_script(DEAD_STREAM)
         await page.clock.install()
         await page.goto(f"{url}nodes")
@@ -225,8 +222,7 @@ async def test_figures_get_old_although_the_stream_goes_on(context: ServiceConte
     """The service answers, and the cluster does not: the page says how old its figures are, and ages go on."""
     context.feed.data_age = lambda: 0.0
     async with whole_service(context) as url, chromium() as browser:
-        page = await browser.new_page()
-        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        page = await (await new_window(browser)).new_page()
         await page.goto(f"{url}nodes")
         await page.locator("#freshness[data-state=live]").wait_for()
         row = "<tr><td><span id=wait data-seconds=51>51 s</span></td></tr>"
@@ -242,7 +238,7 @@ async def test_figures_get_old_although_the_stream_goes_on(context: ServiceConte
         await picture(page, "figures-are-old")
         # A page that comes now says it itself, for readers without scripts.
         context.feed.data_age = lambda: 185.0
-        async with await browser.new_context(java_script_enabled=False) as plain:
+        async with await new_window(browser, java_script_enabled=False) as plain:
             opened = await plain.new_page()
             await opened.goto(f"{url}nodes")
             assert "Figures are 3 min old" in await opened.inner_text("#freshness")

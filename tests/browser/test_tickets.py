@@ -11,10 +11,8 @@ from dra_spawner.placeholders.lifecycle import TicketEvent
 from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, press_until
 from tests.browser.ticket_hub import TicketHub, ticket_hub
 from tests.cluster.under_test import ClusterUnderTest
-from tests.polling import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.async_api")
-playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 #: What a browser shows that notifies without asking.
 NOTIFIED = """

@@ -14,7 +14,6 @@ from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, p
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
-from tests.polling import PATIENCE_SECONDS
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, profile_items
 
 playwright = pytest.importorskip("playwright.async_api")
@@ -101,7 +100,7 @@ async def test_what_would_start_now_is_offered_and_starts_with_one_click(embedde
         # The focus stays where it is while the other offer is taken.
         await press_until(page, "Tab", ".dra-waiting button:last-child")
         made.choices["slice/memory=15Gi"] = WAITS
-        await playwright.expect(buttons).to_have_text([other], timeout=PATIENCE_SECONDS * 1000)
+        await playwright.expect(buttons).to_have_text([other])
         assert await page.evaluate("document.activeElement.textContent") == other
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/user/eve/**")
@@ -120,16 +119,14 @@ async def test_a_lost_connection_is_said_and_found_again(embedded_cluster: Clust
         await other.goto(f"{made.hub.url}/hub/spawn")
         await made.hub.lose()
         lost = page.get_by_text("The connection to the hub is lost.")
-        await lost.wait_for(timeout=10_000)
-        await other.get_by_text("The hub does not answer. This page asks again every few seconds.").wait_for(
-            timeout=10_000
-        )
+        await lost.wait_for()
+        await other.get_by_text("The hub does not answer. This page asks again every few seconds.").wait_for()
         await assert_easy_to_use(page, "waiting-lost")
         await picture(other, "form-lost")
         await made.hub.come_back()
         # A hub that was restarted does not go on with a start; its page says so, and leads to the form.
-        await playwright.expect(lost).not_to_be_visible(timeout=PATIENCE_SECONDS * 1000)
+        await playwright.expect(lost).not_to_be_visible()
         await playwright.expect(other.get_by_text("The hub does not answer.")).not_to_be_visible()
-        await page.get_by_role("button", name="Launch Server").wait_for(timeout=PATIENCE_SECONDS * 1000)
+        await page.get_by_role("button", name="Launch Server").wait_for()
         await page.get_by_text("The hub was restarted while your server was starting.").wait_for()
         await assert_easy_to_use(page, "waiting-over")
