@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import Any
 
-__all__ = ["ended", "loop_stalls", "running"]
+__all__ = ["ended", "is_running", "loop_stalls", "running"]
 
 
 @contextlib.asynccontextmanager
@@ -28,6 +29,14 @@ async def ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,6 @@ import json
 import socket
 import stat
 import sys
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -20,6 +19,7 @@ from tests.cluster.background import BackgroundLoop
 from tests.cluster.fake_runtime import FakeRuntime
 from tests.devcluster.cluster_objects import node as full_node
 from tests.polling import PATIENCE_SECONDS, eventually
+from tests.running import is_running
 
 POD_PATH = resource_path("v1", "pods", "default")
 SLEEP = "import os, pathlib, signal, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); signal.pause()"
@@ -45,14 +45,6 @@ async def until(api: KubernetesApi, name: str, phase: str = "Running"):
         raise AssertionError("the watch ended")
 
     return await asyncio.wait_for(wait(), PATIENCE_SECONDS)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 async def test_starts_and_stops(tmp_path):

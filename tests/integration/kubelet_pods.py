@@ -41,13 +41,6 @@ async def report(directory: Path, name: str) -> dict[str, str]:
     return await eventually(read, f"{name} reports")
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def container_status(obj: JsonObject) -> JsonObject:
     """Of the pod's only container; empty as long as there is none."""
     return (obj["status"].get("containerStatuses") or [{}])[0]

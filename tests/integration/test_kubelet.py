@@ -16,8 +16,9 @@ from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource
 from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
+from tests.running import is_running
 
-from .kubelet_pods import NODE, REPORT, is_running, report, reporting_pod, waiting_reason
+from .kubelet_pods import NODE, REPORT, report, reporting_pod, waiting_reason
 
 
 @pytest.mark.promise("In the embedded cluster, the process in a pod sees its share.")

@@ -11,8 +11,9 @@ import pytest
 from tests.cluster.example_objects import pod
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
+from tests.running import is_running
 
-from .kubelet_pods import NODE, REPORT, container_status, is_running, report, reporting_pod, waiting_reason
+from .kubelet_pods import NODE, REPORT, container_status, report, reporting_pod, waiting_reason
 
 
 @pytest.fixture
