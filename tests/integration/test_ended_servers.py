@@ -60,7 +60,7 @@ async def test_the_reason_of_an_eviction_is_kept(ended_hub):
             return not disruption or disruption in [each.get("reason") for each in pod["status"]["conditions"]]
 
         # An eviction takes a pod's grace period; without one, a watch that is renewed just then would miss the condition.
-        await eventually(is_seen, "the hub sees the condition", within_seconds=20)
+        await eventually(is_seen, "the hub sees the condition")
         # The kubelet of these tests would write its own conditions in place of this one.
         await ended_hub.cluster.admin.delete(path, grace_period_seconds=0)
 

@@ -9,6 +9,7 @@ from dra_spawner.spawner.free_choices import FreeChoice
 from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from tests.all_of_them import all_of_them
+from tests.polling import eventually
 
 FREE = FreeChoice("GPU slice, 5 GiB", {"profile": "slice"}, "slice")
 
@@ -43,7 +44,7 @@ WAITING = {"metadata": {"name": "jupyter-ada"}, "spec": {}}
     "seconds, pod, waits",
     {
         "from the tenth second on": (10.0, WAITING, True),
-        "not earlier": (9.0, WAITING, False),
+        "not earlier": (5.0, WAITING, False),
         "not in its place": (60.0, {**WAITING, "spec": {"nodeName": "node-a"}}, False),
         "not without a pod": (60.0, {}, False),
     },
@@ -68,7 +69,8 @@ async def test_an_error_of_a_profile_list_offers_nothing(nowhere, caplog):
     progress.pod = WAITING
     for _ in range(2):
         assert await parts.page.while_waiting(parts.form) == {"usual": "", "offers": []}
-        await asyncio.sleep(0.01)  # the search runs beside
+        # The search runs beside.
+        await eventually(lambda: "No other choice can be offered" in caplog.text, "the search has failed")
     assert caplog.text.count("No other choice can be offered") == 1
 
 
