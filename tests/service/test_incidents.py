@@ -166,10 +166,11 @@ async def test_the_cluster_is_full(embedded_cluster: ClusterUnderTest, tmp_path:
         answers = [await running.place(GPU, f"jupyter-{user}") for user in ("ada",)]
         await running.start(GPU, "jupyter-ada", WHOLE, answers[0])
         await embedded_cluster.publish(*server_objects("jupyter-eve", GPU, WHOLE))
-        await running.until(lambda: not running.controller.view().pending_users, "both have a device")
+        for user in ("ada", "eve"):
+            await running.until_running(f"jupyter-{user}")
         await world.minutes(1)
         await embedded_cluster.publish(*server_objects("jupyter-zoe", GPU, WHOLE))
-        await running.until(lambda: bool(running.controller.view().pending_users), "nothing is free")
+        await running.until_pending("jupyter-zoe")
         await world.minutes(0.5)
         await running.decide()
         page = await world.page()

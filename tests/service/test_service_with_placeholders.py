@@ -51,7 +51,7 @@ async def test_from_the_configuration_to_a_handover(cluster: ClusterUnderTest) -
         assert asked + timedelta(seconds=29) <= until <= datetime.now(UTC) + timedelta(seconds=30)
         claim = answer["claims"]["gpu"]
         await service.start(GPU, "ada", WHOLE, answer)
-        bound = await cluster.wait_running("ada")
+        bound = await service.until_running("ada")
         assert bound["spec"]["nodeName"] == "node-a"
         # A new placeholder comes; the claim that was handed over stays the user's.
         await service.until(
@@ -70,7 +70,9 @@ async def test_from_the_configuration_to_a_handover(cluster: ClusterUnderTest) -
         await service.until(lambda: metric_value(service, ended, reason="handed-over") == 1, "it is counted")
         assert metric_value(service, "dra_spawner_handover_seconds_count") == 1
         waited = "dra_spawner_launch_wait_seconds_count"
-        assert metric_value(service, waited, profile="gpu-whole", outcome="hit") == 1
+        await service.until(
+            lambda: metric_value(service, waited, profile="gpu-whole", outcome="hit") == 1, "its wait is counted"
+        )
         assert metric_value(service, "dra_spawner_on_hold") == 0
 
 

@@ -34,7 +34,7 @@ async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnd
         assert found["starting"] == 6
         answer = await service.place(GPU, "ada")
         pod = await service.start(GPU, "ada", WHOLE, answer)
-        await cluster.wait_running(pod["metadata"]["name"])
+        await service.until_running(pod["metadata"]["name"])
         await service.until_warm(GPU, 1)
         lost = answer["node"]
         _, found = await ask(service, users=0, lost_nodes=[lost])

@@ -54,7 +54,7 @@ async def test_a_held_device_is_handed_over_with_the_shipped_rights(
     async with replica(cluster, tickets=True) as service:
         await service.until(lambda: service.controller.leads, "it leads")
         await cluster.publish(*server_objects("busy", GPU, WHOLE))
-        await cluster.wait_running("busy")
+        await service.until_running("busy")
         followed = present(present(service.context.tickets).followed)
 
         def state() -> TicketState:

@@ -48,20 +48,19 @@ async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: Cluste
         status, answer = await ask(service, LARGE, "ada")
         assert (status, answer["state"], answer["node"]) == (200, "free", "node-a")
         await start(cluster, LARGE, "ada", LARGE_CLAIM, cpu="2")
-        await cluster.wait_running("ada")
-        await service.until(
-            lambda: (
-                any(each.name == "ada" and each.node_name for each in service.controller.view().users.values())
-                and all(each.claim.is_allocated for each in service.controller.view().snapshot.claims.values())
-            ),
-            "the service sees ada's share",
-        )
+        await service.until_running("ada")
         status, answer = await ask(service, LARGE, "eve")
         assert (status, answer["state"], answer["node"], answer["claims"]) == (200, "after-preemption", "node-a", {})
         await start(cluster, LARGE, "eve", LARGE_CLAIM, cpu="2")
         await cluster.wait_running("eve")
-        decisions = [each.decision for each in service.context.decisions.newest(100)]
-        assert [each.code for each in decisions if each.kind == "delete-placeholder"] == ["preempted"] * 2
+
+        def deletions() -> list[str]:
+            decisions = [each.decision for each in service.context.decisions.newest(100)]
+            return [each.code for each in decisions if each.kind == "delete-placeholder"]
+
+        # A request may be answered after its effect is seen.
+        await service.until(lambda: len(deletions()) == 2, "both deletions are written down")
+        assert deletions() == ["preempted"] * 2
         status, answer = await ask(service, LARGE, "eve", definition_of(PART))
         assert (status, answer["detail"]) == (400, f"definition: it is of shape {PART.id}, not of {LARGE.id}.")
 

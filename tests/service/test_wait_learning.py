@@ -15,7 +15,6 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
-from tests.polling import eventually
 from tests.service.replica import Replica, replica, server_objects, set_up
 
 GPU = shape(WHOLE)
@@ -43,19 +42,13 @@ async def test_a_wait_is_estimated_and_compared(embedded_cluster: ClusterUnderTe
         await service.until_warm(PLAIN, 1)
         assert (await availability(service))["state"] == "free"
         await cluster.publish(*server_objects("ada", GPU, WHOLE))
-        await cluster.wait_running("ada")
-
-        async def in_use() -> dict[str, Any] | None:
-            found = await availability(service)
-            return found if found["state"] == "when-stopped" else None
-
-        # The watch of claims may be behind the watch of pods.
-        found = await eventually(in_use, "the device is seen in use")
-        assert found["wait"] is None, "nothing is known of sessions"
+        await service.until_running("ada")
+        found = await availability(service)
+        assert (found["state"], found["wait"]) == ("when-stopped", None), "nothing is known of sessions"
 
         sessions_lasted(service.controller, hours=1)
         await cluster.publish(*server_objects("bob", GPU, WHOLE))
-        await service.until(lambda: bool(service.controller.view().pending_users), "bob is pending")
+        await service.until_pending("bob")
         found = await availability(service)
         assert found["state"] == "when-stopped"
         assert found["wait"] is None, "two servers must stop, and one runs"

@@ -69,7 +69,7 @@ async def test_an_on_call_engineer_asks_and_drains(
         assert await terminal.run("drain", "node-b") == (1, "", "dra-spawner: There is no node of this name.\n")
 
         await embedded_cluster.publish(*server_objects("jupyter-eve", GPU, WHOLE))
-        await service.until(lambda: bool(service.controller.view().pending_users), "eve waits")
+        await service.until_pending("jupyter-eve")
         code, out, _ = await terminal.run("status")
         assert code == 1
         assert "jupyter-eve" in out

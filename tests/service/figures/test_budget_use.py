@@ -123,7 +123,7 @@ async def test_borrowing_of_a_real_service(embedded_cluster: ClusterUnderTest) -
         free = await service.place(SHAPE, "ada-1", user="ada", groups=["maths"])
         assert (free["state"], free["behind"], free["note"]) == ("ready", False, ""), "another device is free"
         await service.start(SHAPE, "ada-1", WHOLE, free)
-        await embedded_cluster.wait_running("ada-1")
+        await service.until_running("ada-1")
         # The new placeholder has the last device.
         await service.until_warm(SHAPE, 1)
         scarce = await service.place(SHAPE, "ada-2", user="ada")

@@ -30,9 +30,9 @@ async def test_pending_servers_and_users_of_their_devices(embedded_cluster: Clus
             *templates, pod = server_objects(name, GPU, WHOLE)
             pod["metadata"].setdefault("annotations", {})[names.USERNAME] = user
             await cluster.publish(*templates, pod)
-            await cluster.wait_running(name)
+            await service.until_running(name)
         await cluster.publish(*server_objects("jupyter-eve", GPU, WHOLE))
-        await service.until(lambda: len(service.controller.view().pending_users) == 1, "she waits")
+        await service.until_pending("jupyter-eve")
         begins = service.controller.now() + timedelta(hours=2)
         entry = {"users": "9 of gpu-whole", "begins": f"{begins:%Y-%m-%d %H:%M}", "name": "Physics <i>"}
         assert (await service.send("POST", "calendar-entries", entry))[0] == 201
@@ -62,7 +62,7 @@ async def test_pending_servers_and_users_of_their_devices(embedded_cluster: Clus
         *templates, pod = server_objects("jupyter-kim", GPU, WHOLE)
         pod["metadata"]["labels"][names.SHAPE] = "0123456789abcdef"
         await cluster.publish(*templates, pod)
-        await service.until(lambda: len(service.controller.view().pending_users) == 2, "another one waits")
+        await service.until_pending("jupyter-kim")
         found = await service.get_json("today-json")
         assert {each["name"]: len(each["holders"]) for each in found["waiting"]} == {"jupyter-eve": 2, "jupyter-kim": 2}
         assert "<b>bob" not in text
