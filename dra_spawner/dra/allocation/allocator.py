@@ -23,7 +23,7 @@ from enum import StrEnum
 from dra_spawner.dra.allocation.allocated_state import AllocatedState
 from dra_spawner.dra.allocation.counters import CounterCache
 from dra_spawner.dra.allocation.reasons import ExplainingSearch, NoFitReason
-from dra_spawner.dra.allocation.requests import PreparedClaim, prepare_claims
+from dra_spawner.dra.allocation.requests import PreparedClaim, prepare_in_order
 from dra_spawner.dra.allocation.results import Allocation, make_allocation
 from dra_spawner.dra.allocation.search import Search
 from dra_spawner.dra.allocation.selectors import SelectorCache
@@ -175,7 +175,7 @@ class Allocator:
         """The claims made ready; one attempt asks for the same ones on every node."""
         known = self._prepared
         if known is None or [item.claim for item in known] != list(claims):
-            known = prepare_claims(claims, self._classes, self._rules, self._selectors)
+            known = prepare_in_order(claims, self._classes, self._rules, self._selectors)
             self._prepared = known
         return known
 

@@ -86,8 +86,20 @@ class PreparedAlternative:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedClaim:
+    """A claim, ready for the search.
+
+    Attributes
+    ----------
+    requests
+        Alternatives by request.
+    problem
+        Why the claim cannot be allocated on any node. ``requests`` then ends before the cause, which counts only where
+        the search gets that far.
+    """
+
     claim: ResourceClaim
     requests: tuple[tuple[PreparedAlternative, ...], ...]
+    problem: tuple[FatalReason, str] | None = None
 
     def is_prioritized(self, request_index: int) -> bool:
         """Whether the request is ``firstAvailable``."""
@@ -107,21 +119,49 @@ def prepare_claims(
     AllocationError
         When a claim cannot be allocated on any node: unknown class, disabled feature, unknown kind of constraint …
     """
-    prepared = []
+    prepared = prepare_in_order(claims, classes, rules, selectors)
+    if prepared and prepared[-1].problem is not None:
+        raise AllocationError(*prepared[-1].problem)
+    return prepared
+
+
+def prepare_in_order(
+    claims: Iterable[ResourceClaim],
+    classes: Mapping[str, DeviceClass],
+    rules: SchedulerRules,
+    selectors: SelectorCache,
+) -> tuple[PreparedClaim, ...]:
+    """Like `prepare_claims`, for a search that meets what is wrong in kube-scheduler's order.
+
+    kube-scheduler reads one request after the other, and looks at the pools where one wants all devices. Where an unusable
+    pool ends the attempt on one node alone, it hides what is wrong behind that request: the last claim then has a
+    ``problem``, and nothing is raised.
+    """
+    prepared: list[PreparedClaim] = []
+    may_hide = False
     for claim_index, claim in enumerate(claims):
-        requests = []
-        for request_index, request in enumerate(claim.requests):
-            _check_features(claim, request, rules.features)
-            requests.append(
-                tuple(
-                    _prepare(claim, claim_index, request_index, wanted, classes, rules, selectors)
-                    for wanted in request.alternatives
-                )
-            )
-        for position, constraint in enumerate(claim.constraints):
-            if make_constraint(constraint, rules) is None:
-                raise AllocationError(FatalReason.CLAIM, f"claim {claim}, constraint {position}: names no attribute")
-        prepared.append(PreparedClaim(claim, tuple(requests)))
+        requests: list[list[PreparedAlternative]] = []
+        problem = None
+        try:
+            for request_index, request in enumerate(claim.requests):
+                requests.append([])
+                _check_features(claim, request, rules.features)
+                for wanted in request.alternatives:
+                    each = _prepare(claim, claim_index, request_index, wanted, classes, rules, selectors)
+                    requests[-1].append(each)
+                    may_hide = may_hide or (each.takes_all and not rules.quirks.pool_trouble_ends_attempt)
+            for position, constraint in enumerate(claim.constraints):
+                if make_constraint(constraint, rules) is None:
+                    raise AllocationError(
+                        FatalReason.CLAIM, f"claim {claim}, constraint {position}: names no attribute"
+                    )
+        except AllocationError as error:
+            if not may_hide:
+                raise
+            problem = error.reason, str(error)
+        prepared.append(PreparedClaim(claim, tuple(map(tuple, requests)), problem))
+        if problem is not None:
+            break
     return tuple(prepared)
 
 

@@ -254,6 +254,8 @@ class Search:
                         FatalReason.TOO_MANY_DEVICES,
                         f"claim {claim.claim}: needs {minimum} devices, and {MAX_DEVICES_PER_CLAIM} is the limit",
                     )
+            if claim.problem is not None:
+                raise AllocationError(*claim.problem)
 
     def _find_all(self, alternative: PreparedAlternative) -> list[Candidate]:
         troubled = next((pool for pool in self.pools if pool.state is not PoolState.USABLE), None)

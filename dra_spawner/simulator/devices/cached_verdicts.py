@@ -8,7 +8,7 @@ from functools import partial
 
 from dra_spawner.dra.allocation.allocator import AllocationError
 from dra_spawner.dra.allocation.counters import CounterCache
-from dra_spawner.dra.allocation.requests import prepare_claims
+from dra_spawner.dra.allocation.requests import prepare_in_order
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.model.claims import DeviceClass, ResourceClaim
@@ -213,7 +213,7 @@ class CachedVerdicts:
         if not fatal.is_general:
             try:
                 selectors = SelectorCache(list_attributes=self._rules.selectors_see_lists)
-                prepared = prepare_claims(claims, self._classes, self._rules, selectors)
+                prepared = prepare_in_order(claims, self._classes, self._rules, selectors)
                 with self.limits.search(shape.id) if self.limits is not None else nullcontext() as budget:
                     self._judge.find(view, prepared, counters or self._judge.counters(), budget)
             except AllocationError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-from dra_spawner.dra.allocation.requests import PreparedClaim, prepare_claims
+from dra_spawner.dra.allocation.requests import PreparedClaim, prepare_claims, prepare_in_order
 from dra_spawner.dra.allocation.selectors import SelectorCache
 from dra_spawner.dra.errors import AllocationError
 from dra_spawner.dra.model.claims import ClaimStatus, DeviceClass, DeviceRequest, RequestAlternative, ResourceClaim
@@ -82,7 +82,7 @@ class ClaimShapes:
             for index, claim in enumerate(claims)
         ]
         try:
-            prepared = prepare_claims(nameless, classes, self._rules, self._selectors)
+            prepared = prepare_in_order(nameless, classes, self._rules, self._selectors)
         except AllocationError:
             # Again, for the message to have the claim's own name.
             prepare_claims(claims, classes, self._rules, self._selectors)
