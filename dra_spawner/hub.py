@@ -35,6 +35,7 @@ from dra_spawner.spawner.hub_start.hub_class import (
 )
 from dra_spawner.spawner.hub_start.profile_check import begin_checking
 from dra_spawner.spawner.placement.service import is_configured
+from dra_spawner.spawner.server_context import ServerContext
 from dra_spawner.spawner.server_start import begin_sweeps
 from dra_spawner.versions import Z2JH, installed_problems, minor_version, version_problem
 
@@ -145,7 +146,8 @@ def begin(hub: JupyterHub) -> None:
     this_hub().begin(retry_until_done(_serves_devices, "serve servers their devices", hub.log), "serving of devices")
     if spawner.tickets:
         _go_on(hub, "look for the service of the queue", lambda: _warn(hub, ticket_problems(spawner)))
-        this_hub().begin(retry_until_done(_serves_tickets, "serve the queue to pages", hub.log), "serving of the queue")
+        serves = partial(_serves_tickets, server)
+        this_hub().begin(retry_until_done(serves, "serve the queue to pages", hub.log), "serving of the queue")
     if is_configured(spawner.placeholder_service):
         this_hub().begin(
             run_again(partial(_publish, hub, spawner), "publication of shapes", hub.log), "publication of shapes"
@@ -236,8 +238,13 @@ async def _serves_availability() -> bool:
     return serve(AVAILABILITY)
 
 
-async def _serves_tickets() -> bool:
-    return serve(TICKETS)
+async def _serves_tickets(server: ServerContext) -> bool:
+    from dra_spawner.spawner.ticket_access import follow_names  # few hubs have a queue
+
+    if not serve(TICKETS):
+        return False
+    follow_names(server, JupyterHub.instance().db)
+    return True
 
 
 async def _serves_devices() -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from dra_spawner.spawner.hub_parts.hub_wide import CLEAN_UP_WAIT_SECONDS, retry_until_done, this_hub
 from dra_spawner.spawner.server_context import ServerContext
@@ -51,21 +53,52 @@ def _hub_namespace(server: ServerContext) -> str:
     return own_namespace(default=server.hub_namespace if spawner.enable_user_namespaces else spawner.namespace)
 
 
+def follow_names(server: ServerContext, session: Any) -> None:
+    """Let tickets follow users whom an administrator gives another name; JupyterHub tells no spawner of it.
+
+    Parameters
+    ----------
+    session
+        JupyterHub's session of its database; each is followed once.
+    """
+    from jupyterhub.orm import User
+    from sqlalchemy import event, inspect
+
+    followed: set[int] = this_hub().shared("sessions with followed names", set)
+    store = tickets_of(server)
+    if store is None or id(session) in followed:
+        return
+    followed.add(id(session))
+
+    def after_flush(flushed: Any, _: object) -> None:
+        for each in flushed.dirty:
+            names = inspect(each).attrs.name.history if isinstance(each, User) else None
+            if names is not None and names.deleted and names.added:
+                renaming = partial(store.rename, names.deleted[0], names.added[0])
+                what = "give the tickets of a user to the user's new name"
+                this_hub().begin(_until_written(renaming, what, server), "renaming of tickets")
+
+    event.listen(session, "after_flush", after_flush)
+
+
 async def forget_tickets(server: ServerContext) -> None:
     """Remove the tickets of a user who is deleted; after a short wait this continues in the background."""
     store = tickets_of(server)
     if store is None:
         return
-    from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
+    what = "remove the tickets of a deleted user"
+    removal = _until_written(partial(store.forget, server.spawner.user.name), what, server)
+    await asyncio.wait({this_hub().begin(removal, "removal of tickets")}, timeout=CLEAN_UP_WAIT_SECONDS)
 
-    user = server.spawner.user.name
+
+async def _until_written(change: Callable[[], Awaitable[None]], what: str, server: ServerContext) -> None:
+    from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
 
     async def is_done() -> bool:
         try:
-            await store.forget(user)
+            await change()
         except TicketsUnavailable:
             return False
         return True
 
-    removal = retry_until_done(is_done, "remove the tickets of a deleted user", server.log)
-    await asyncio.wait({this_hub().begin(removal, "removal of tickets")}, timeout=CLEAN_UP_WAIT_SECONDS)
+    await retry_until_done(is_done, what, server.log)

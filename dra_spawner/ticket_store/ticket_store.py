@@ -7,7 +7,8 @@ overwritten. A hub or a service that starts again reads what is there.
 
 What a hub does with it:
 
-- ``join`` for the button "Tell me when", ``leave`` for "Leave the queue", ``forget`` when a user is deleted;
+- ``join`` for the button "Tell me when", ``leave`` for "Leave the queue", ``forget`` and ``rename`` when a user is
+  deleted or gets another name;
 - ``standings`` for the form, the pages and the notification: place, expected wait, whether a device is held, until when
   (``standing.ticket.until``), and how the last ticket ended (``standing.ticket.state``);
 - nothing for the click that takes the device: it is the usual start of the choice. The start asks ``take`` itself
@@ -174,6 +175,15 @@ class TicketStore:
         TicketsUnavailable
         """
         await self.change(lambda book: (None, book.without_user(user, self._hub)))
+
+    async def rename(self, before: str, after: str) -> None:
+        """Give the tickets of a user to the name that this hub has given the user.
+
+        Raises
+        ------
+        TicketsUnavailable
+        """
+        await self.change(lambda book: (None, book.renamed(before, after, self._hub)))
 
     async def standings(self, user: str) -> list[TicketStanding]:
         """A user's tickets, in the order of arrival: the open ones, and the last ended one of each other choice.

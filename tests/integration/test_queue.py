@@ -67,3 +67,14 @@ async def test_a_ticket_becomes_a_server_with_the_device_that_is_held(embedded_c
                 return not await state_of(bob)
 
             await eventually(is_over, "bob's ticket is taken")
+
+            # An administrator gives users other names: a place stays its person's, and whoever has the old name gets none.
+            async with BrowserSession(hub.url, "eve") as eve:
+                assert (await asked(eve, "PUT", {"choice": "gpu-whole"}))[0] == 200
+                assert (await hub.request("PATCH", "/users/eve", {"name": "eva"}))[0] == 200
+            async with BrowserSession(hub.url, "eva") as eva, BrowserSession(hub.url, "eve") as another:
+
+                async def follows() -> bool:
+                    return (await state_of(eva), await state_of(another)) == ("waits", "")
+
+                await eventually(follows, "the ticket has the new name")

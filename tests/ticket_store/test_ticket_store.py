@@ -96,3 +96,21 @@ async def test_a_flood_of_users_is_refused_and_the_first_keep_their_places() -> 
     results = await asyncio.gather(*(hub.join(f"user-{n}", "gpu") for n in range(20)), return_exceptions=True)
     assert sum(isinstance(each, TicketRefused) for each in results) == 15
     assert len((await hubs.hub().book()).open) == 5
+
+
+async def test_a_ticket_follows_its_user_to_a_new_name_at_its_own_hub_alone() -> None:
+    hubs = Hubs()
+    hub, other = hubs.hub(), hubs.hub("other")
+    for store, user, choice in ((hub, "eve", "gpu"), (other, "eva", "card"), (hub, "eve", "card"), (other, "eve", "x")):
+        await store.join(user, choice)
+    await hub.rename("eve", "eva")
+    # A name has one open ticket for a choice: the other hub's eva was there, and the other hub's eve is another person.
+    book = await hub.book()
+    assert [(each.user, each.choice, each.number) for each in book.of_user("eva")] == [
+        ("eva", "gpu", 1),
+        ("eva", "card", 2),
+    ]
+    assert [(each.choice, each.hub) for each in book.of_user("eve")] == [("x", "other/dra-spawner-shapes")]
+    hubs.api.requests.clear()
+    await hub.rename("nobody", "somebody")
+    assert hubs.api.requests == ["get"]

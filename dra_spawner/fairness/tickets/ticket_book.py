@@ -323,6 +323,23 @@ class TicketBook:
         mine = (user, hub)
         return replace(self, tickets={key: each for key, each in self.tickets.items() if (each.user, each.hub) != mine})
 
+    def renamed(self, before: str, after: str, hub: str) -> TicketBook:
+        """The book after a hub gave a user another name: the user's tickets keep their places.
+
+        A ticket of a choice for which the new name has an open one, as a person of this name at another hub may, ends:
+        a name has one open ticket for a choice. The same book if the user has no tickets.
+        """
+        if not any((each.user, each.hub) == (before, hub) for each in self.tickets.values()):
+            return self
+        taken = {each.choice for each in self.tickets.values() if each.user == after and each.state.is_open}
+        tickets = {}
+        for key, each in self.tickets.items():
+            if (each.user, each.hub) != (before, hub):
+                tickets[key] = each
+            elif each.choice not in taken:
+                tickets[key] = replace(each, user=after)
+        return replace(self, tickets=tickets)
+
     def _with(self, tickets: Mapping[str, Ticket]) -> TicketBook:
         """The book with tickets, of ended ones the newest."""
         ended = sorted((each.number for each in tickets.values() if not each.state.is_open), reverse=True)
