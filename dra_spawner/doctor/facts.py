@@ -99,6 +99,8 @@ class ServiceSettings:
         Whether the service packs devices.
     has_tickets, tickets_namespace
         Whether there is a queue for devices, and the namespace of its ConfigMap; empty for the hub's.
+    stops_idle_servers
+        Whether idle servers are warned and stopped.
     """
 
     has_placeholders: bool = True
@@ -111,6 +113,7 @@ class ServiceSettings:
     packs_devices: bool = False
     has_tickets: bool = False
     tickets_namespace: str = ""
+    stops_idle_servers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

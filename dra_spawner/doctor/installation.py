@@ -64,6 +64,7 @@ def settings_of(text: str) -> ServiceSettings | None:
         tickets_namespace=str(found.get("tickets_namespace") or ""),
         feature_gates={name: each for name, each in gates.items() if isinstance(each, bool)},
         packs_devices=found.get("pack_devices") is True,
+        stops_idle_servers=isinstance(idle := found.get("idle_servers"), dict) and bool(idle.get("policies")),
     )
 
 

@@ -70,7 +70,7 @@ def _of_tickets(namespace: str) -> Iterator[NeededRight]:
 
 def _is_needed(role: str, settings: ServiceSettings) -> bool:
     if role.endswith(_USERS) and not role.endswith(_KUBESPAWNER):
-        return settings.user_namespaces and settings.has_placeholders
+        return settings.user_namespaces and (settings.has_placeholders or settings.stops_idle_servers)
     return settings.has_placeholders or not role.endswith(_PLACEHOLDERS)
 
 

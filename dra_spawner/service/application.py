@@ -310,8 +310,11 @@ class DRASpawnerService(
             register_times(context.registry, controller)
             register_tickets(context.registry, tickets.followed)
             hub_api = context.web.hub_auth.api_url if context.web.hub_auth is not None else ""
-            gates = self.kubernetes_feature_gates
-            questions = questions_of_service(controller.settings, self.lease_name, hub_api, gates)
+            gates, idle_settings = self.kubernetes_feature_gates, self.idle_settings()
+            stops_idle = bool(idle_settings.policies)
+            questions = questions_of_service(
+                controller.settings, self.lease_name, hub_api, gates, stops_idle_servers=stops_idle
+            )
             context.examination = SelfExamination(
                 api,
                 questions,
@@ -336,8 +339,7 @@ class DRASpawnerService(
             waits = context.waits = WaitLearning(controller, context.availability, history)
             register_waits(context.registry, waits.calibration)
             hub = HubReports.of(context.web.hub_auth)
-            settings = self.idle_settings()
-            idle = IdleServers(settings, controller, api, context.decisions, hub, elector.require, tickets)
+            idle = IdleServers(idle_settings, controller, api, context.decisions, hub, elector.require, tickets)
             context.idle = idle
             register_idle_servers(context.registry, idle)
             # The watch begins when all that follows it is there. The history ends last: a database that hangs must not

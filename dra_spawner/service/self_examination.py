@@ -78,7 +78,12 @@ class SelfExamination:
 
 
 def questions_of_service(
-    settings: ControllerSettings, lease_name: str, hub_api_url: str, gates: Mapping[str, bool]
+    settings: ControllerSettings,
+    lease_name: str,
+    hub_api_url: str,
+    gates: Mapping[str, bool],
+    *,
+    stops_idle_servers: bool = False,
 ) -> Questions:
     """What a service asks about itself.
 
@@ -88,6 +93,8 @@ def questions_of_service(
         As in ``$JUPYTERHUB_API_URL``; empty without a hub.
     gates
         The setting `kubernetes_feature_gates`.
+    stops_idle_servers
+        Whether the setting `idle_servers` has policies.
     """
     hub_url = hub_api_url.rstrip("/")
     return Questions(
@@ -104,6 +111,7 @@ def questions_of_service(
             packs_devices=settings.policy.packs_devices,
             has_tickets=settings.policy.tickets is not None,
             tickets_namespace=settings.tickets_namespace,
+            stops_idle_servers=stops_idle_servers,
         ),
         own_account=Account.SERVICE,
         is_in_cluster=True,
