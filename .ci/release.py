@@ -7,6 +7,7 @@ service, and with the addresses of the repository that DRA_SPAWNER_HOME and DRA_
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -97,6 +98,10 @@ def write_chart(directory: Path, image: str, digest: str, root: Path, home: str 
     )
     assert count == 1, "values.yaml has one image"
     (copy / "values.yaml").write_text(text)
+    defaults = copy / "files" / "defaults.json"
+    values = json.loads(defaults.read_text())
+    values["image"] |= {"name": image, "digest": digest}
+    defaults.write_text(json.dumps(values))
     if home:
         chart = (copy / "Chart.yaml").read_text().rstrip()
         addresses = {"name: documentation": f"{home}/tree/{ref}/docs", "name: support": f"{home}/issues"}

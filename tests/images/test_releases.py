@@ -110,9 +110,10 @@ def test_the_published_chart_needs_no_image(tmp_path: Path) -> None:
     )
     chart = done.stdout.strip()
     run_helm("lint", "--strict", chart)
-    objects = objects_of(run_helm("template", "x", chart, "--skip-tests"))
-    (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"ghcr.io/example/dra-spawner-service@{DIGEST}"
+    for values in ({}, {"image": None}):
+        objects = objects_of(run_helm("template", "x", chart, "--skip-tests", values=values))
+        (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == f"ghcr.io/example/dra-spawner-service@{DIGEST}"
     assert not {"home", "sources", "icon"} & yaml.safe_load((Path(chart) / "Chart.yaml").read_text()).keys()
     home = "https://git.example.org/x"
     for where, ref in ((home, "v1 ; x"), ("http://x", "v1"), (f"{home}\nicon: y", "v1"), ("", "v1")):

@@ -1,7 +1,7 @@
 {{- /* Takes the default where a value is missing, at each level. Helm removes a key with nothing below it, such as `placeholders:`
 with all its lines commented out, and the templates would end with an error or, without labels, select every pod. */ -}}
 {{- define "dra-spawner.defaults" -}}
-{{- $_ := include "dra-spawner.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml) "") -}}
+{{- $_ := include "dra-spawner.fill" (list .Values (.Files.Get "files/defaults.json" | fromJson) "") -}}
 {{- end -}}
 
 {{- /* Arguments: values, defaults, and the path of both. */ -}}
