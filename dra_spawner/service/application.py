@@ -25,6 +25,7 @@ from traitlets.config import Application, Configurable, catch_config_error
 
 from dra_spawner import __version__, names
 from dra_spawner.common.owned_tasks import run_again
+from dra_spawner.common.plain_passwords import passwords_beside
 from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
@@ -227,6 +228,8 @@ class DRASpawnerService(
         is_default = self.config_file == self.traits()["config_file"].default_value
         path = Path(self.config_file)
         if path.exists():
+            if plain := " ".join(passwords_beside(path)):
+                raise TraitError(plain)
             self.load_config_file(path.name, path=str(path.absolute().parent))
         elif not is_default:
             raise TraitError(f"there is no configuration file {self.config_file}")
@@ -311,9 +314,8 @@ class DRASpawnerService(
             register_tickets(context.registry, tickets.followed)
             hub_api = context.web.hub_auth.api_url if context.web.hub_auth is not None else ""
             gates, idle_settings = self.kubernetes_feature_gates, self.idle_settings()
-            stops_idle = bool(idle_settings.policies)
             questions = questions_of_service(
-                controller.settings, self.lease_name, hub_api, gates, stops_idle_servers=stops_idle
+                controller.settings, self.lease_name, hub_api, gates, stops_idle_servers=bool(idle_settings.policies)
             )
             context.examination = SelfExamination(
                 api,

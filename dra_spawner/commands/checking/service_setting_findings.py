@@ -13,6 +13,7 @@ from dra_spawner.commands.checking.trait_values import trait_problems
 from dra_spawner.commands.hub_files.profiles_found import ProfilesFound
 from dra_spawner.commands.hub_files.service_chart import ServiceValues
 from dra_spawner.commands.hub_files.values_tree import at
+from dra_spawner.common.plain_passwords import plain_passwords
 from dra_spawner.dra.model.claims import ResourceClaim
 from dra_spawner.dra.model.decoding import ObjectError
 from dra_spawner.dra.scheduler_rules import DEFAULT_RULES
@@ -113,6 +114,9 @@ def _refused(service: ServiceValues) -> Iterator[tuple[str, str]]:
             continue
         for problem in trait_problems(DRASpawnerService, name, value, path):
             yield problem.path, problem.message
+    if service.is_chart:
+        for name, message in plain_passwords(settings):
+            yield f"{service.prefix}{'' if '.' in name else 'service.config.'}{name}", message
 
 
 #: Where the chart has settings that are none of ``service.config``.
@@ -275,7 +279,7 @@ def _egress(service: ServiceValues, idle: IdleSettings) -> Iterator[tuple[str, s
         yield f"{service.path}.idle_servers.prometheus.url", "has no usable port"
         return
     policy = at(service.given, "networkPolicy")
-    if port is None or at(policy, "enabled") is False:
+    if port is None or not service.is_chart or at(policy, "enabled") is False:
         return
     allowed = at(policy, "apiServerPorts")
     further = at(policy, "extraEgress")

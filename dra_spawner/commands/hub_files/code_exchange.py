@@ -12,6 +12,8 @@ SECTIONS: Final = ("Spawner", "KubeSpawner", "DRASpawner")
 """Sections of DRASpawner's settings; the later override the earlier."""
 CHART_CLASS: Final = "kubespawner.KubeSpawner"
 """The spawner class that zero-to-jupyterhub sets before everything else."""
+SERVICE_SECTION: Final = "DRASpawnerService"
+"""Section of the service's settings."""
 OUR_CLASS: Final = "dra_spawner.spawner.DRASpawner"
 KNOWN_CLASSES: Final = {
     **dict.fromkeys(("dra", OUR_CLASS, "dra_spawner.spawner.spawner.DRASpawner"), True),

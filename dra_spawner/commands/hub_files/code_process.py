@@ -36,6 +36,7 @@ from dra_spawner.commands.hub_files.code_exchange import (
     OUR_CLASS,
     QUESTION,
     SECTIONS,
+    SERVICE_SECTION,
 )
 
 _MEMORY_BYTES: Final = 4 * 2**30
@@ -70,8 +71,9 @@ def run(directory: Path) -> None:
     answer: dict[str, Any] = {"problems": problems, "spawner": spawner}
     try:
         answer["settings"] = encoded(_settings(config, spawner))
+        answer["service"] = encoded(_settings_of_service(config))
     except _TooLarge:
-        answer["settings"] = {}
+        answer["settings"], answer["service"] = {}, {}
         answer["problems"] = [*problems, {"piece": "", "type": "", "message": "leaves too many settings", "line": 0}]
     (directory / ANSWER).write_text(as_json(answer))
 
@@ -282,6 +284,20 @@ def _settings(config: Config, spawner: Mapping[str, Any]) -> dict[str, dict[str,
             plain = value.get_value(before.get(name, _default(name))) if isinstance(value, LazyConfigValue) else value
             sections.setdefault(section, {})[name] = before[name] = plain
     return sections
+
+
+def _settings_of_service(config: Config) -> dict[str, Any]:
+    """Settings in a configuration file of the service; empty in a hub's."""
+    found: dict[str, Any] = {}
+    for name, value in config.get(SERVICE_SECTION, {}).items():
+        if isinstance(value, LazyConfigValue):
+            # Imported here, as it loads the service.
+            from dra_spawner.service.application import DRASpawnerService
+
+            traits = DRASpawnerService.class_traits()
+            value = value.get_value(traits[name].default() if name in traits else None)
+        found[name] = value
+    return found
 
 
 def _default(name: str) -> Any:

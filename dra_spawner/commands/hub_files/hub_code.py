@@ -108,11 +108,14 @@ class CodeOutcome:
     ----------
     settings
         Merged settings; the section of a class overrides the sections of its base classes.
+    service
+        Settings of ``dra-spawner service``, if the code is its configuration.
     """
 
     settings: dict[str, Any]
     spawner: SpawnerClass
     problems: tuple[CodeProblem, ...] = ()
+    service: Mapping[str, Any] = field(default_factory=dict)
 
 
 def settings_without_code(sections: Mapping[str, Any]) -> CodeOutcome:
@@ -164,6 +167,7 @@ def _outcome(answer: Any) -> CodeOutcome:
         merged,
         SpawnerClass(spawner["name"], spawner["is_ours"], spawner["set_by"], spawner["problem"]),
         tuple(_problem(each) for each in answer["problems"]),
+        answer["service"],
     )
 
 

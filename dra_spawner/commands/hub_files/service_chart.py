@@ -25,15 +25,23 @@ class ServiceValues:
         Path of the values in their files, empty or with a dot at its end.
     given
         Values as the files have them.
+    is_chart
+        Whether they are values of the chart; else of a configuration file without it.
     """
 
     prefix: str
     given: Mapping[str, Any]
+    is_chart: bool = True
+
+    @classmethod
+    def of_config(cls, settings: Mapping[str, Any]) -> ServiceValues:
+        """The settings of a configuration file."""
+        return cls("c.DRASpawnerService.", {"service": {"config": dict(settings)}}, is_chart=False)
 
     @property
     def path(self) -> str:
         """Where the service's settings stand."""
-        return f"{self.prefix}service.config"
+        return f"{self.prefix}service.config" if self.is_chart else self.prefix.removesuffix(".")
 
     @property
     def name(self) -> str:
@@ -43,8 +51,8 @@ class ServiceValues:
 
     @property
     def has_placeholders(self) -> bool:
-        """Whether the chart gives the rights for placeholders."""
-        return at(self.given, "placeholders", "enabled") is True
+        """Whether the chart gives the rights for placeholders; without the chart that is not known."""
+        return not self.is_chart or at(self.given, "placeholders", "enabled") is True
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -52,7 +60,11 @@ class ServiceValues:
         found: dict[str, Any] = {}
         configured = at(self.given, "service", "config")
         found |= configured if isinstance(configured, Mapping) else {}
-        if self.has_placeholders and (targets := at(self.given, "placeholders", "targets")) is not None:
+        if (
+            self.is_chart
+            and self.has_placeholders
+            and (targets := at(self.given, "placeholders", "targets")) is not None
+        ):
             found["placeholders"] = targets
         if at(self.given, "userNamespaces") is True:
             found["user_namespaces"] = True

@@ -76,16 +76,7 @@ def _read(
 ) -> Iterator[ProfilesFound]:
     files = tuple(files) or (DEFAULT_FILE,)
     if any(file.endswith(".py") for file in files):
-        if len(files) > 1:
-            raise InputError(files[1], 0, "", "only Helm values can be several files; a hub has one configuration file")
-        if not Path(files[0]).is_file():
-            raise InputError(
-                files[0], 0, "", "the file does not exist; name the hub's configuration, Helm values or a list"
-            )
-        if not runs_code:
-            raise InputError(files[0], 0, "", "is code, which --without-code forbids to run")
-        progress.begin(_LOADING)
-        yield profiles_of_hub_config(Path(files[0]))
+        yield from _of_code(files, progress, runs_code)
         return
     documents = list(read_files(files, standard_input, progress, PROFILE_FILES))
     for document in documents:
@@ -109,6 +100,31 @@ def _read(
         raise InputError(documents[1].file, 0, "", "only Helm values can be several documents (hub: and singleuser:)")
     else:
         yield from _plain(documents[0].value, documents[0].file)
+
+
+def _of_code(files: Sequence[str], progress: Progress, runs_code: bool) -> Iterator[ProfilesFound]:
+    """The configuration of a hub, of the service, or of both."""
+    if other := next((file for file in files if not file.endswith(".py")), ""):
+        raise InputError(other, 0, "", "only Helm values can be several files; a hub has one configuration file")
+    for file in files:
+        if not Path(file).is_file():
+            raise InputError(
+                file, 0, "", "the file does not exist; name the hub's configuration, Helm values or a list"
+            )
+        if not runs_code:
+            raise InputError(file, 0, "", "is code, which --without-code forbids to run")
+    progress.begin(_LOADING)
+    found = [profiles_of_hub_config(Path(file)) for file in files]
+    services, hubs = ([each for each in found if each.is_service_alone is alone] for alone in (True, False))
+    for several in (services, hubs):
+        if len(several) > 1:
+            problem = "a hub and its service have one configuration file each"
+            raise InputError(several[1].source, 0, "", problem)
+    if services and hubs:
+        source = shown_names(files)
+        yield replace(hubs[0], source=source, service=services[0].service)
+    else:
+        yield from found
 
 
 def _alone(
@@ -176,7 +192,7 @@ def _plain(value: object, file: str) -> Iterator[ProfilesFound]:
 
 
 def profiles_of_hub_config(path: Path) -> ProfilesFound:
-    """The profiles of a ``jupyterhub_config.py``.
+    """The profiles of a ``jupyterhub_config.py``, or the settings of a configuration file of the service.
 
     Raises
     ------
@@ -188,4 +204,7 @@ def profiles_of_hub_config(path: Path) -> ProfilesFound:
         raise InputError(str(path), problem.line, "", problem.sentence_end)
     settings = dict(outcome.settings)
     listed = settings.pop("profile_list", None)
+    if outcome.service and listed is None and not settings:
+        service = ServiceValues.of_config(outcome.service)
+        return ProfilesFound(str(path), None, {}, service=service, is_service_alone=True)
     return ProfilesFound(str(path), listed, settings, is_filtered=callable(listed), spawner=outcome.spawner)

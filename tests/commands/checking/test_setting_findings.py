@@ -94,6 +94,17 @@ CASES: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         ("error", f"{SERVICE}.idle_servers.prometheus.queries[0]"),
     ]),
     "no address": (both(idle(url=None)), [("error", f"{SERVICE}.idle_servers.prometheus.url")]),
+    "passwords in addresses": (
+        both(
+            {**idle(url="https://dra:s3cret@prometheus"), "class_webhook": {"url": "https://:s3cret@example.org/hook"}},
+            history={"url": "postgresql://dra:s3c/ret@db/h"},
+        ),
+        [
+            ("error", "dra-spawner.history.url"),
+            ("error", f"{SERVICE}.idle_servers"),
+            ("error", f"{SERVICE}.class_webhook"),
+        ],
+    ),
     "a policy of no profile": (both(idle({"gpuu": {"after_minutes": 60}})), [
         (W, f"{SERVICE}.idle_servers.policies.gpuu"),
     ]),
@@ -186,7 +197,7 @@ def test_a_driver_that_the_cluster_lacks(tmp_path):
 def test_an_address_with_a_password_is_not_shown(tmp_path):
     secret = "postgresql://dra:hunter2@db/history"
     found = checked(tmp_path, both({"history": secret, "idle_servers": secret}))
-    assert [each[0] for each in found] == ["error", "error"]
+    assert {each[0] for each in found} == {"error"}
     assert "hunter2" not in str(found)
 
 
@@ -212,3 +223,29 @@ def test_any_value_is_judged(value):
             assert problem.path.startswith("here"), name
             assert problem.allowed, name
             assert len(str(problem)) < 500, name
+
+
+def test_a_configuration_file_of_the_service_is_judged_alone_and_beside_a_hub(tmp_path):
+    """It was read as a hub's without profiles: nothing was checked, and nothing was found."""
+    own = tmp_path / "dra_spawner_service_config.py"
+    own.write_text(
+        "c.DRASpawnerService.tickets = 'yes'\n"
+        "c.DRASpawnerService.scale_a_head = 'act'\n"
+        "c.DRASpawnerService.placeholders.update({'gpu': {'min': 1}})\n"
+        "c.DRASpawnerService.history = {'url': 'postgresql://dra:from-a-secret@db/h'}\n"
+        "c.DRASpawnerService.idle_servers = {'policies': {'gpuu': {'after_minutes': 60}}}\n"
+    )
+    of_hub = tmp_path / "jupyterhub_config.py"
+    claims = {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}}
+    profile = {"display_name": "GPU", "slug": "gpu", "kubespawner_override": claims}
+    of_hub.write_text(f"c.JupyterHub.spawner_class = 'dra'\nc.KubeSpawner.profile_list = [{profile!r}]\n")
+    wrong = {("error", "c.DRASpawnerService.tickets"), ("error", "c.DRASpawnerService.scale_a_head")}
+    beside = (W, "c.DRASpawnerService.idle_servers.policies.gpuu")
+    for files, expected in (((own,), wrong), ((of_hub, own), {*wrong, beside})):
+        output, messages = io.StringIO(), io.StringIO()
+        assert run_check(CheckOptions(tuple(map(str, files)), as_json=True), io.BytesIO(), output, messages) == 1
+        found = json.loads(output.getvalue())["general"]
+        assert {(each["level"], each["path"]) for each in found} == expected, messages.getvalue()
+    messages = io.StringIO()
+    assert run_check(CheckOptions((str(own), str(own))), io.BytesIO(), io.StringIO(), messages) == 2
+    assert "one configuration file each" in messages.getvalue()
