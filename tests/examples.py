@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["choose", "example_count"]
+__all__ = ["are_all_wanted", "choose", "example_count"]
 
 # How long one example takes says nothing on a machine that does other things, too.
 settings.register_profile("tenth", deadline=None, derandomize=True, max_examples=10, database=None)
@@ -17,6 +17,11 @@ def choose(*, all_of_them: bool) -> None:
     global _all_of_them
     _all_of_them = all_of_them
     settings.load_profile("all" if all_of_them else "tenth")
+
+
+def are_all_wanted() -> bool:
+    """Return whether this run takes all examples."""
+    return _all_of_them
 
 
 def example_count(number: int) -> int:

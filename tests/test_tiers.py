@@ -40,6 +40,7 @@ def test_the_tier_follows_from_fixtures_parameters_and_directories() -> None:
     assert tier("test_monitoring.py", marks="needs_program") is Tier.SYSTEM
     assert tier("service/http/test_openapi.py") is Tier.SYSTEM, "its packages are not in the extra `test`"
     assert tier("service/test_chaos.py", fixtures="cluster", cluster="real") is Tier.LONG
+    assert tier("dra/test_quirks.py", fixtures="oracles") is Tier.SYSTEM
 
 
 def test_what_users_count_on_is_of_the_default_tier() -> None:

@@ -47,6 +47,8 @@ LONG: Final = {
     "chart/test_whole_chart.py::test_two_hubs_in_one_namespace_and_a_third_elsewhere": "half a minute for each hub more",
     "integration/test_documented_claims.py::test_every_documented_claim_gets_its_devices[real]": "as embedded",
     "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[embedded]": "as on the real cluster",
+    "dra/cel/library/test_cost.py::test_any_expensive_selectors": "an older oracle to build; recorded answers elsewhere",
+    "oracle/test_trackers.py::test_random_states_have_the_taints_of_the_scheduler[1.36]": "a second scheduler to build; its answers are recorded",
     "node/test_handovers.py::test_a_restart_in_the_middle_of_a_handover": "restarts of kubelet, driver and node, one by one",
     "node/test_healing.py::test_a_claim_that_the_kubelet_loses": "a minute of kubelet's own retries",
     "node/test_readiness.py::test_an_image_is_removed_and_comes_back": "a minute of kubelet's own reports",
@@ -172,8 +174,10 @@ def needs_gate_package(path: Path) -> bool:
 
 
 def has_random_examples(item: pytest.Item) -> bool:
-    """Whether the tier *long* runs the test, too: with random examples, and ten times as many."""
+    """Whether the tier *long* runs the test, too: with ten times as many random examples, or with oracles of all releases."""
     if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+        return True
+    if "oracles" in getattr(item, "fixturenames", ()):
         return True
     module = getattr(item, "module", None)
     return module is not None and vars(module).get("example_count") is examples.example_count

@@ -9,7 +9,7 @@ from typing import Any
 
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.scheduler_rules import RULES
-from tests.oracle.binary import RELEASES, Oracles, ask
+from tests.oracle.binary import REFERENCE, RELEASES, Oracles, ask
 from tests.oracle.comparison import differences, verdicts
 from tests.oracle.recorded import fingerprint, read_record, recorded_scenarios
 from tests.oracle.release_scenarios import as_of
@@ -64,7 +64,7 @@ def test_a_wrong_verdict_is_noticed(oracle: Path) -> None:
     for family in FAMILIES:
         scenario = make_scenario(family, 7)
         [(_, answer)] = ask(oracle, [scenario])
-        mine = verdicts(scenario, RULES[1, 36])
+        mine = verdicts(scenario, RULES[REFERENCE])
         assert not differences(mine, answer["verdicts"])
         wrong: list[dict[str, Any]] = [
             {"outcome": "none" if item["outcome"] == "fits" else "fits", "results": []} for item in mine

@@ -1,0 +1,25 @@
+"""Programs of Go that the gate builds beside the control plane share what has been compiled for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.all_of_them import all_of_them
+from tests.cluster.harness_binary import HARNESS
+
+_TESTS = HARNESS.parent.parent
+_VERSION = re.compile(r"^\t(\S+) (v\S+)", re.MULTILINE)
+
+
+def versions(path: Path) -> dict[str, str]:
+    """Versions of the modules that a file of requirements names."""
+    return dict(_VERSION.findall(path.read_text()))
+
+
+@all_of_them("path", ["oracle/releases/1.37/go.mod", "oracle/tracker/go1.37.mod"])
+def test_versions_are_those_of_the_control_plane(path: str) -> None:
+    """Go compiles a package anew for each version of it, or of what it imports: a minute or two of each program."""
+    known, found = versions(HARNESS / "go.mod"), versions(_TESTS / path)
+    assert len(found) > 20
+    assert {name: version for name, version in found.items() if known.get(name, version) != version} == {}
