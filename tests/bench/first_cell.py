@@ -1,23 +1,29 @@
 """From the click to the first executed cell, as a browser sees it, cut into the parts of those who take the time.
 
 Run ``python -m tests.bench.first_cell``. It starts the demo (`dra-spawner demo`): JupyterHub, service and servers are processes, and the
-cluster is the embedded one. A user clicks *Start*, JupyterLab opens a notebook, and a cell prints a random number. It is done some times with a
+cluster is the embedded one. With ``--real-node`` the control plane is a real one, and servers and placeholders are containers of a real
+kubelet with containerd and DRA drivers; that needs root, and what ``tests/node`` needs. The start of the cluster is in no figure.
+
+A user clicks *Start*, JupyterLab opens a notebook, and a cell prints a random number. It is done some times with a
 warm placeholder (``gpu-slice``) and some times without one (``gpu-whole``), by one user; then once while other users start servers at the
-same moment.
+same moment. Of these the same parts are shown up to the moment when the hub says that the server is ready.
 
 | part | from | until |
 |---|---|---|
 | hub | the click | the pod exists; without the next |
-| service | the hub asks for a placement | the answer (the service's own metric) |
+| service | the hub asks for a placement | the answer (the service's own metric; the mean of several starts) |
 | scheduling | the pod exists | it has a node |
-| container | it has a node | its container runs |
-| Jupyter server | the container runs | the browser gets the first byte of the server's page |
+| container | it has a node | the server's process begins |
+| Jupyter server | the process begins | the browser gets the first byte of the server's page |
 | page | that byte | the cell has its output |
 
-A watch of pods tells the moments of the pod. Browser, hub and this program are on one machine, and have one clock.
-Beside the seconds stands the processor time of the two that need most: the server's process until the cell has its
+"ours" is what hub, service and scheduling take together. A watch of pods tells the moments of the pod, and the table of processes the
+begin of the server. "kubelet's report" is how much later the pod is called running; the hub waits for it. Browser, hub, node and this
+program are on one machine, and have one clock.
+Beside the seconds stands the processor time of those that need most: the server's process and the kernel until the cell has its
 output, and the browser from the server's first byte on. Where other programs use the machine, it says more than the
-seconds. ``--known-browser`` keeps the browser's cache from one start to the next: it has the page's programs then.
+seconds. ``--known-browser`` keeps the browser's cache from one start to the next: it has the page's programs then. ``--quick`` gives all users
+of the real node a small program instead of JupyterLab: only hub, service, cluster and container need processors then.
 """
 
 from __future__ import annotations
@@ -26,101 +32,29 @@ import json
 import os
 import re
 import secrets
-import signal
-import subprocess
 import sys
 import threading
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
 
-from dra_spawner import names
 from tests.bench.figures import options_parser, quantile
+from tests.bench.measured_hubs import LONGEST_SECONDS, MeasuredHub, demo, real_node
 from tests.browser.chromium import chromium
+from tests.cluster.harness_binary import BinaryUnavailable
+from tests.node.machine import NoRealNode
 from tests.polling import eventually_sync
 
-_PARTS: Final = ("hub", "service", "scheduling", "container", "Jupyter server", "page")
-_PROCESSORS: Final = ("processors: Jupyter server", "processors: page")
-_SERVER: Final = "dra_spawner.devcluster.demo.user_server"
-_LONGEST_SECONDS: Final = 600.0
-_USER: Final = "admin"
-
-
-@dataclass
-class Demo:
-    """A demo at work."""
-
-    address: str
-    password: str
-    token: str
-    cluster: str
-    cluster_token: str
-
-    def api(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer of the hub's API."""
-        data = None if body is None else json.dumps(body).encode()
-        return self._ask(urllib.request.Request(f"{self.address}/hub/api{path}", data, method=method))
-
-    def service(self, path: str) -> str:
-        """The answer of the service."""
-        return str(self._ask(urllib.request.Request(f"{self.address}/services/dra-spawner/{path}")))
-
-    def _ask(self, request: urllib.request.Request) -> Any:
-        request.add_header("Authorization", f"token {self.token}")
-        with urllib.request.urlopen(request, timeout=_LONGEST_SECONDS) as answer:
-            text = answer.read().decode()
-        return json.loads(text) if text.startswith(("{", "[")) else text
-
-    def pods(self, query: str = "") -> urllib.request.Request:
-        """A request for the pods of the cluster."""
-        url = f"{self.cluster}/api/v1/namespaces/default/pods{query}"
-        return urllib.request.Request(url, headers={"Authorization": f"Bearer {self.cluster_token}"})
-
-    def warm(self) -> int:
-        """Number of placeholders that run."""
-        with urllib.request.urlopen(self.pods(), timeout=_LONGEST_SECONDS) as answer:
-            pods = json.load(answer)["items"]
-        return sum(
-            each["metadata"].get("labels", {}).get(names.COMPONENT) == names.PLACEHOLDER
-            and each["status"].get("phase") == "Running"
-            for each in pods
-        )
-
-    def placement_seconds(self) -> float:
-        """Time that the service has spent with answers about placements so far."""
-        found = re.search(r"^dra_spawner_placement_answer_seconds_sum (\S+)", self.service("metrics"), re.M)
-        return float(found[1]) if found else 0.0
-
-
-@contextmanager
-def demo() -> Iterator[Demo]:
-    """A demo until the end of the block."""
-    command = [str(Path(sys.executable).with_name("dra-spawner")), "demo", "--port", "0", "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    said = []
-    try:
-        for line in process.stdout:
-            said.append(line)
-            if "Ctrl-C stops everything" in line:
-                break
-        text = "".join(said)
-        address, password, token, kubeconfig = (
-            re.findall(pattern, text)[0]
-            for pattern in (r"Open +(http\S+)", r"User, password .*, (\S+)", r"API token +(\S+)", r"kubeconfig +(\S+)")
-        )
-        config = json.loads(Path(kubeconfig).read_text())
-        cluster, user = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"]
-        yield Demo(address, password, token, cluster, user)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=_LONGEST_SECONDS)
+_OURS: Final = ("hub", "service", "scheduling")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_KERNEL: Final = "ipykernel_launcher"
+_BROWSER: Final = "chromium"
+#: Choices of the form: with a warm placeholder, and without one.
+_CHOICES: Final = {"warm": {"profile": "gpu-slice"}, "cold": {"profile": "gpu-whole"}}
 
 
 @dataclass
@@ -131,15 +65,15 @@ class PodTimes:
     bound: dict[str, float] = field(default_factory=dict)
     runs: dict[str, float] = field(default_factory=dict)
 
-    def follow(self, demo: Demo) -> None:
-        """Watch the pods until the demo ends."""
+    def follow(self, running: MeasuredHub) -> None:
+        """Watch the pods until the cluster ends."""
         try:
-            with urllib.request.urlopen(demo.pods("?watch=true&timeoutSeconds=86400")) as lines:
+            with running.pods("?watch=true&timeoutSeconds=86400") as lines:
                 for line in lines:
                     event = json.loads(line)
                     self._note(event["type"], event["object"], time.time())
         except (OSError, ValueError):
-            return  # the demo has ended
+            return  # the cluster has ended
 
     def _note(self, kind: str, pod: dict[str, Any], now: float) -> None:
         name = pod.get("metadata", {}).get("name", "")
@@ -153,130 +87,262 @@ class PodTimes:
         if any("running" in each.get("state", {}) for each in pod["status"].get("containerStatuses") or ()):
             self.runs.setdefault(name, now)
 
+    def parts(self, user: str, clicked: float, service: float, began: float) -> dict[str, float]:
+        """Seconds of the parts until the server's process begins, and of what is ours."""
+        pod = f"jupyter-{user}"
+        made, bound = self.made[pod], self.bound[pod]
+        parts = dict(zip(_OURS, (made - clicked - service, service, bound - made), strict=True))
+        return parts | {"ours": bound - clicked, "container": began - bound, "kubelet's report": self.runs[pod] - began}
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+def _processes(word: str) -> list[tuple[Path, list[str]]]:
+    """Processes that this one has started, directly or not, whose command line has a word.
+
+    Each comes with the fields of its ``stat`` from the third one on. Other programs of this machine do not count.
+    """
+    every: dict[str, list[str]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            every[process.name] = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+    children: dict[str, list[str]] = {}
+    for name, fields in every.items():
+        children.setdefault(fields[1], []).append(name)
+    found, left = [], [str(os.getpid())]
+    while left:
+        for name in children.get(left.pop(), ()):
+            left.append(name)
+            try:
+                if word.encode() in Path("/proc", name, "cmdline").read_bytes():
+                    found.append((Path("/proc", name), every[name]))
+            except OSError:
+                continue  # it has ended meanwhile
+    return found
 
 
 def processor_seconds(word: str) -> float:
     """Processor time so far of all processes whose command line has a word; of those that have ended only a part."""
-    total = 0.0
-    for process in Path("/proc").glob("[0-9]*"):
+    return sum((int(found[11]) + int(found[12])) / _TICKS for _, found in _processes(word))
+
+
+def server_begins(running: MeasuredHub) -> dict[str, float]:
+    """Moments at which the processes of users' servers began, by user."""
+    switched_on = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    begins: dict[str, float] = {}
+    for process, found in _processes(running.server):
         try:
-            if word.encode() in (process / "cmdline").read_bytes():
-                found = (process / "stat").read_text().rpartition(")")[2].split()
-                total += (int(found[11]) + int(found[12])) / _TICKS
+            variables = (process / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # it has ended meanwhile
-    return total
+        for user in (each[len(b"JUPYTERHUB_USER=") :] for each in variables if each.startswith(b"JUPYTERHUB_USER=")):
+            began = switched_on + int(found[19]) / _TICKS
+            begins[user.decode()] = min(began, begins.get(user.decode(), began))
+    return begins
 
 
-def first_cell(browser: Browser | BrowserContext, running: Demo, pods: PodTimes, profile: str) -> dict[str, float]:
+def first_cell(
+    browser: Browser | BrowserContext, running: MeasuredHub, pods: PodTimes, profile: str
+) -> dict[str, float]:
     """Seconds of each part of one start, of the whole, and of processors."""
     page = browser.new_page()
-    page.set_default_timeout(_LONGEST_SECONDS * 1000)
+    page.set_default_timeout(LONGEST_SECONDS * 1000)
     served: list[float] = []
     used: list[float] = []
 
     def note(response: Response) -> None:
-        if response.ok and re.search(rf"/user/{_USER}/lab", response.url):
+        if response.ok and re.search(rf"/user/{running.user}/lab", response.url):
             served.append(time.time())
-            used.append(processor_seconds("chromium"))
+            used.append(processor_seconds(_BROWSER))
 
     page.on("response", note)
     page.goto(running.address)
     if page.locator("input[name=username]").count():
-        page.fill("input[name=username]", _USER)
+        page.fill("input[name=username]", running.user)
         page.fill("input[name=password]", running.password)
         page.click("input[type=submit]")
     page.locator(f"#profile-item-{profile}, input[value={profile}]").first.click()
     spent = running.placement_seconds()
     clicked = time.time()
     page.get_by_role("button", name="Start").click()
-    page.wait_for_url(f"**/user/{_USER}/lab**")
-    _run_cell(page)
-    done, pod = time.time(), f"jupyter-{_USER}"
-    processors = (processor_seconds(_SERVER), processor_seconds("chromium") - used[0])
+    page.wait_for_url(f"**/user/{running.user}/lab**")
+    launcher = _run_cell(page)
+    done = time.time()
+    processors = {
+        "processors: Jupyter server": processor_seconds(running.server),
+        "processors: kernel": processor_seconds(_KERNEL),
+        "processors: page": processor_seconds(_BROWSER) - used[0],
+    }
     page.close()
-    made, bound, runs = pods.made[pod], pods.bound[pod], pods.runs[pod]
-    service = running.placement_seconds() - spent
-    parts = (made - clicked - service, service, bound - made, runs - bound, served[0] - runs, done - served[0])
-    seconds = dict(zip(_PARTS, parts, strict=True)) | {"whole": done - clicked}
-    return seconds | dict(zip(_PROCESSORS, processors, strict=True))
+    began = server_begins(running)[running.user]
+    seconds = pods.parts(running.user, clicked, running.placement_seconds() - spent, began)
+    rest = {
+        "Jupyter server": served[0] - began,
+        "page": done - served[0],
+        "page until the launcher": launcher - served[0],
+    }
+    return seconds | rest | {"whole": done - clicked} | processors
 
 
-def _run_cell(page: Page) -> None:
-    page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
+def _run_cell(page: Page) -> float:
+    """Open a notebook and run a cell in it; the moment when the launcher was there."""
+    card = page.locator(".jp-LauncherCard[data-category=Notebook]").first
+    card.wait_for()
+    launcher = time.time()
+    card.click()
     page.get_by_text("| Idle").wait_for()
     page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
     number = secrets.randbelow(10**6)
     page.keyboard.type(f"{number} * 7 + 1")
     page.keyboard.press("Shift+Enter")
     page.locator(".jp-OutputArea-output", has_text=str(number * 7 + 1)).first.wait_for()
+    return launcher
 
 
-def stop_all(running: Demo) -> None:
+def stop_all(running: MeasuredHub) -> None:
     """Stop all servers, and wait until they are gone."""
     for user in running.api("GET", "/users?state=active"):
         for server in user["servers"]:
             running.api(
                 "DELETE", f"/users/{user['name']}/servers/{server}" if server else f"/users/{user['name']}/server"
             )
-    eventually_sync(lambda: not running.api("GET", "/users?state=active"), "all servers are stopped", _LONGEST_SECONDS)
+    eventually_sync(lambda: not running.api("GET", "/users?state=active"), "all servers are stopped", LONGEST_SECONDS)
 
 
-def start_others(running: Demo, number: int) -> list[threading.Thread]:
-    """Users whose clicks come at the same moment, by the hub's API."""
-    users = [f"user-{each}" for each in range(number)]
-    running.api("POST", "/users", {"usernames": users})
-    # The demo has 16 such shares, and the user needs up to two.
+@dataclass
+class Starts:
+    """Starts of users by the hub's API, all at the same moment."""
+
+    running: MeasuredHub
+    bodies: Mapping[str, Mapping[str, str]]
+    """By user."""
+    clicked: dict[str, float] = field(default_factory=dict)
+    ready: dict[str, float] = field(default_factory=dict)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _spent: float = 0.0
+
+    def begin(self) -> None:
+        """Ask for all servers."""
+        known = {each["name"] for each in self.running.api("GET", "/users?limit=200")}
+        if new := sorted(self.bodies.keys() - known):
+            self.running.api("POST", "/users", {"usernames": new})
+        self._spent = self.running.placement_seconds()
+        self._threads = [threading.Thread(target=self._start, args=(user,), daemon=True) for user in self.bodies]
+        for each in self._threads:
+            each.start()
+
+    def _start(self, user: str) -> None:
+        self.clicked[user] = time.time()
+        self.running.api("POST", f"/users/{user}/server", self.bodies[user])
+        self.running.until_ready(user)
+        self.ready[user] = time.time()
+
+    def parts(self, pods: PodTimes) -> list[dict[str, float]]:
+        """Wait for all; seconds of each part of each start."""
+        for each in self._threads:
+            each.join(LONGEST_SECONDS)
+        begins, service = (
+            server_begins(self.running),
+            (self.running.placement_seconds() - self._spent) / len(self.bodies),
+        )
+        return [
+            pods.parts(user, self.clicked[user], service, begins[user])
+            | {"Jupyter server": ready - begins[user], "whole, without the page": ready - self.clicked[user]}
+            for user, ready in self.ready.items()
+        ]
+
+
+def others(running: MeasuredHub, number: int) -> Starts:
+    """Users whose clicks come at the same moment: half of them without a device."""
+    # The cluster has 16 such shares, and the user needs up to two.
     bodies: list[dict[str, str]] = [{"profile": "cpu"}, {"profile": "gpu-slice", "memory": "5Gi"}]
-    threads = [
-        threading.Thread(target=running.api, args=("POST", f"/users/{user}/server", bodies[each % 2]), daemon=True)
-        for each, user in enumerate(users)
-    ]
-    for each in threads:
-        each.start()
-    return threads
+    return Starts(running, {f"user-{each}": bodies[each % 2] for each in range(number)})
 
 
 def table(title: str, runs: list[dict[str, float]]) -> str:
     """Median and 95th percentile of each part."""
-    lines = [f"\n{title}: {len(runs)} starts\n| part | median s | p95 s |\n|---|---|---|\n"]
-    for part in (*_PARTS, "whole", *_PROCESSORS):
+    lines = [
+        f"\n{title}: {len(runs)} starts, load {os.getloadavg()[0]:.1f}\n| part | median s | p95 s |\n|---|---|---|\n"
+    ]
+    for part in runs[0]:
         seconds = sorted(each[part] for each in runs)
         lines.append(f"| {part} | {seconds[len(seconds) // 2]:.3f} | {quantile(seconds, 0.95):.3f} |\n")
     return "".join(lines)
 
 
+def _until_warm(running: MeasuredHub) -> None:
+    eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", LONGEST_SECONDS)
+
+
+def _say(title: str, runs: list[dict[str, float]]) -> None:
+    if runs:
+        sys.stdout.write(table(title, runs))
+        sys.stdout.flush()
+
+
+def measure_pages(running: MeasuredHub, pods: PodTimes, rounds: int, crowds: list[int], knows: bool) -> None:
+    """Print the tables of a browser."""
+    path, flags = chromium()
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=flags)
+        opens = browser.new_context() if knows else browser
+        for title, choice in _CHOICES.items():
+            runs = []
+            for _ in range(rounds):
+                _until_warm(running)
+                runs.append(first_cell(opens, running, pods, choice["profile"]))
+                stop_all(running)
+            _say(f"{title}, one user", runs)
+        for number in crowds:
+            _until_warm(running)
+            starts = others(running, number)
+            starts.begin()
+            _say(f"one user beside {number} others", [first_cell(browser, running, pods, "gpu-slice")])
+            _say(f"the {number} others, until the hub says ready", starts.parts(pods))
+            stop_all(running)
+        browser.close()
+
+
+def measure_quick(running: MeasuredHub, pods: PodTimes, rounds: int, crowds: list[int]) -> None:
+    """Print the tables of servers that need no time, without a browser."""
+    for title, choice in _CHOICES.items():
+        runs = []
+        for _ in range(rounds):
+            _until_warm(running)
+            starts = Starts(running, {running.user: choice})
+            starts.begin()
+            runs += starts.parts(pods)
+            stop_all(running)
+        _say(f"{title}, one user", runs)
+    for number in crowds:
+        _until_warm(running)
+        starts = others(running, number)
+        starts.begin()
+        _say(f"{number} at once", starts.parts(pods))
+        stop_all(running)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables."""
-    parser = options_parser(__doc__, rounds=5, others=29)
+    parser = options_parser(__doc__, rounds=5)
+    parser.add_argument("--others", type=int, nargs="*", default=[29], help="numbers of users beside the one")
     parser.add_argument("--known-browser", action="store_true", help="keep the browser's cache")
+    parser.add_argument("--real-node", action="store_true", help="servers are containers of a real kubelet")
+    parser.add_argument("--quick", action="store_true", help="on the real node, servers are a small program")
     options = parser.parse_args(arguments)
-    path, flags = chromium()
-    with demo() as running, sync_playwright() as driver:
-        pods = PodTimes()
-        threading.Thread(target=pods.follow, args=(running,), daemon=True).start()
-        browser = driver.chromium.launch(executable_path=path, args=flags)
-        opens = browser.new_context() if options.known_browser else browser
-        for title, profile in (("warm, one user", "gpu-slice"), ("cold, one user", "gpu-whole")):
-            runs = []
-            for _ in range(options.rounds):
-                eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", _LONGEST_SECONDS)
-                runs.append(first_cell(opens, running, pods, profile))
-                stop_all(running)
-            if runs:
-                sys.stdout.write(table(title, runs))
-                sys.stdout.flush()
-        if options.others:
-            eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", _LONGEST_SECONDS)
-            threads = start_others(running, options.others)
-            sys.stdout.write(
-                table(f"one user beside {options.others} others", [first_cell(browser, running, pods, "gpu-slice")])
-            )
-            for each in threads:
-                each.join(_LONGEST_SECONDS)
-        browser.close()
+    if options.quick and not options.real_node:
+        parser.error("--quick needs --real-node")
+    try:
+        with real_node(is_quick=options.quick) if options.real_node else demo() as running:
+            pods = PodTimes()
+            threading.Thread(target=pods.follow, args=(running,), daemon=True).start()
+            if options.quick:
+                measure_quick(running, pods, options.rounds, options.others)
+            else:
+                measure_pages(running, pods, options.rounds, options.others, options.known_browser)
+    except (NoRealNode, BinaryUnavailable) as reason:
+        sys.stderr.write(f"No real node here: {reason}\n")
+        return 2
     return 0
 
 
