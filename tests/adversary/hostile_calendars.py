@@ -115,6 +115,13 @@ EVENTS: Final[Mapping[str, Callable[[], str]]] = {
     "a change of each day": lambda: "\r\n".join(
         event(f"RECURRENCE-ID:20261127T{at:06}Z", *_AT, _DEMAND, uid="bad") for at in range(2_000)
     ),
+    "a change of all later ones of another event": lambda: event(
+        "RECURRENCE-ID;RANGE=THISANDFUTURE:20261127T000000Z", "DTSTART:99991231T000000Z", _DEMAND, uid="good-1"
+    ),
+    "a change before time began": lambda: event("RECURRENCE-ID:00010101T000000Z", *_AT, _DEMAND, uid="good-1"),
+    "an end before time began": _of("RRULE:FREQ=DAILY;UNTIL=00010101"),
+    "an end that is no day": _of("RRULE:FREQ=DAILY;UNTIL=20261399"),
+    "periods without an end": _of(f"RDATE;VALUE=PERIOD:{'/,' * 5_000}"),
     "a task of each second": lambda: "\r\n".join(
         ("BEGIN:VTODO", "UID:x", "DTSTART:20070101T000000Z", "RRULE:FREQ=SECONDLY", "END:VTODO")
     ),

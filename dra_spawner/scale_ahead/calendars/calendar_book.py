@@ -23,6 +23,12 @@ _INTERVAL_SECONDS: Final = 300.0
 _PAST: Final = timedelta(days=1)
 
 
+def _announcement(of: Occurrence) -> tuple[object, ...]:
+    """What is equal of one event in two calendars. All of it, so that no event hides another one by its UID."""
+    times = of.begins.timestamp(), of.ends.timestamp()
+    return of.uid, *times, of.profile, of.users, of.counts, of.ramp
+
+
 class CalendarBook:
     """The calendars of a hub.
 
@@ -48,8 +54,12 @@ class CalendarBook:
         begins, ends = now - _PAST, now + ahead
         found = [each for entry in self.entries for each in entry.occurrences(begins, ends, OWN_ENTRIES)]
         found += (each for entry in self.added for each in entry.occurrences(begins, ends, ADDED_ENTRIES))
+        elsewhere = set[tuple[object, ...]]()
         for source in self.sources:
-            found += (each for each in source.occurrences() if each.ends > begins and each.begins < ends)
+            # An event that several calendars have, as after an invitation, announces its users once.
+            mine = [each for each in source.occurrences() if each.ends > begins and each.begins < ends]
+            found += (each for each in mine if _announcement(each) not in elsewhere)
+            elsewhere |= {_announcement(each) for each in mine if each.uid}
         return tuple(sorted(found, key=lambda each: (each.begins.timestamp(), each.name, each.profile)))
 
     def problems(self, now: datetime) -> tuple[str, ...]:

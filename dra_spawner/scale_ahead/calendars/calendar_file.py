@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
+from typing import Final
 
 from dra_spawner.scale_ahead.calendars.ical_text import MAX_BYTES, CalendarUnreadable
+
+_FOLD: Final = re.compile(rb"(?:\r\n|\r|\n)[ \t]")
 
 
 async def read_file(path: str) -> str:
@@ -29,7 +33,8 @@ def text_of(content: bytes) -> str:
     """
     if len(content) > MAX_BYTES:
         raise CalendarUnreadable(f"it has more than {MAX_BYTES} bytes")
-    return content.decode("utf-8-sig", "replace")
+    # Lines are folded after 75 bytes, which may be within a character.
+    return _FOLD.sub(b"", content).decode("utf-8-sig", "replace")
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -17,12 +17,10 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from functools import cache
+from datetime import date, datetime, timedelta, tzinfo
 from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING, Final
-from zoneinfo import ZoneInfo, available_timezones
 
 from dra_spawner.scale_ahead.calendars.demand_lines import read_demand_line
 from dra_spawner.scale_ahead.calendars.ical_text import (
@@ -32,6 +30,16 @@ from dra_spawner.scale_ahead.calendars.ical_text import (
     one_line,
     split_ical,
     zones_of,
+)
+from dra_spawner.scale_ahead.calendars.ical_times import (
+    PlainTimes,
+    changed_time,
+    complete_series,
+    existing_times,
+    known_zones,
+    moment_of,
+    plain_times,
+    zone_name,
 )
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
@@ -65,7 +73,10 @@ _DAYS_OF: Final = {"DAILY": 1, "WEEKLY": 7}
 _SPARE_PERIODS: Final = 3
 #: Parts of a rule by which something happens several times on a day.
 _BY_TIME: Final = ("BYHOUR", "BYMINUTE", "BYSECOND")
+#: Limit of the time by which a change moves all later occurrences.
+_LONGEST_SHIFT: Final = timedelta(days=31)
 _LONGEST_CAUSE: Final = 200
+_LONGEST_UID: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,44 +242,59 @@ class _SeriesReader:
 
     def _read_all(self, events: Sequence[EventText]) -> _Outcome:
         found = _Outcome()
-        for event, begins, ends in self._times(events):
+        for event, begins, ends in self._times(events, found.problems):
             if not event.is_cancelled:
                 found.occurrences += _announced(event, begins, ends, self._source, found.problems)
         return found
 
-    def _times(self, events: Sequence[EventText]) -> Iterator[tuple[EventText, datetime, datetime]]:
+    def _times(
+        self, events: Sequence[EventText], problems: list[str]
+    ) -> Iterator[tuple[EventText, datetime, datetime]]:
         """Each event that overlaps the window, with its begin and end."""
         from ical.calendar_stream import IcsCalendarStream
 
         window = self._window
-        calendar = IcsCalendarStream.calendar_from_ics(_written(events, self._parts))
+        times = [plain_times(each, self._parts.zones) for each in events]
+        calendar = IcsCalendarStream.calendar_from_ics(_written(events, times, self._parts))
         for each in calendar.events:
             _refuse_times(each, window.begins - _OLDEST_RECURRING)
-        calendar.events = [_advanced(each, window.begins.date()) for each in calendar.events]
-        overlapping = calendar.timeline_tz(window.zone).overlapping(window.begins, window.ends)
+        series, found = complete_series(calendar.events, times, window.zone)
+        changes = [each for each in found if abs(each.shift) <= _LONGEST_SHIFT]
+        if len(changes) < len(found):
+            title, most = events[0].title, _LONGEST_SHIFT.days
+            problems.append(f"event {title!r} moves all later occurrences by more than {most} days: they stay")
+        shift = max((abs(each.shift) for each in changes), default=timedelta(0))
+        calendar.events = [_advanced(each, (window.begins - shift).date()) for each in series]
+        overlapping = calendar.timeline_tz(window.zone).overlapping(window.begins - shift, window.ends + shift)
         for number, each in enumerate(islice(overlapping, window.max_times + 1)):
             if number == window.max_times:
                 raise _Unusable(f"takes place too often: more than {window.max_times} times")
             assert each.dtstart is not None  # else it was refused
-            begins, ends = _moment(each.dtstart, window.zone), _moment(each.end, window.zone)
-            yield events[int(each.summary or "")], *_existing(begins, ends)
+            event = int(each.summary or "")
+            begins, ends = moment_of(each.dtstart, window.zone), moment_of(each.end, window.zone)
+            if changes and not times[event].is_change:
+                event, begins, ends = changed_time(event, begins, ends, changes, window.zone)
+            begins, ends = existing_times(begins, ends)
+            if ends > window.begins and begins < window.ends:
+                yield events[event], begins, ends
 
 
-def _written(events: Sequence[EventText], parts: IcalParts) -> str:
+def _written(events: Sequence[EventText], times: Sequence[PlainTimes], parts: IcalParts) -> str:
     """A calendar with these events only. Their texts stay here: the title of an event is its position."""
     names = frozenset().union(*map(zones_of, events))
     head = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//dra-spawner//EN"]
     if zone := one_line(parts.zone_name):
+        zone = zone if zone in parts.zones else zone_name(zone)
         head.append(f"X-WR-TIMEZONE:{zone}")
         names |= {zone}
     written = ["\r\n".join(head), "\r\n"]
-    for name in sorted(names & parts.zones.keys() - _known_zones()):
+    for name in sorted(names & parts.zones.keys() - known_zones()):
         _refuse_zone(name, parts.zones[name])
         written.append(parts.zones[name])
-    for number, each in enumerate(events):
+    for number, (each, plain) in enumerate(zip(events, times, strict=True)):
         if each.problem:
             raise _Unusable(each.problem)
-        lines = ("BEGIN:VEVENT", "UID:1", "DTSTAMP:20000101T000000Z", f"SUMMARY:{number}", *each.times, "END:VEVENT")
+        lines = ("BEGIN:VEVENT", "UID:1", "DTSTAMP:20000101T000000Z", f"SUMMARY:{number}", *plain.lines, "END:VEVENT")
         written += ("\r\n".join(lines), "\r\n")
     return "".join((*written, "END:VCALENDAR\r\n"))
 
@@ -291,12 +317,7 @@ def _prepare() -> None:
     """Do once what takes longer than the share of an event; only a calendar that announces users needs it."""
     import ical.calendar_stream  # noqa: F401
 
-    _known_zones()
-
-
-@cache
-def _known_zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    known_zones()
 
 
 def _refuse_zone(name: str, text: str) -> None:
@@ -348,29 +369,20 @@ def _announced(
     for line in lines[:_MAX_LINES]:
         try:
             demand = read_demand_line(line)
-            occurrence = Occurrence(name, demand.profile, begins, ends, demand.users, demand.counts, source=source)
+            occurrence = Occurrence(
+                name,
+                demand.profile,
+                begins,
+                ends,
+                demand.users,
+                demand.counts,
+                source=source,
+                uid=event.uid[:_LONGEST_UID],
+            )
         except ValueError as error:
             problems.append(f"event {name!r} on {begins:%Y-%m-%d %H:%M}: {error}")
             continue
         yield replace(occurrence, ramp=demand.ramp) if demand.ramp is not None else occurrence
-
-
-def _moment(when: date | datetime, zone: tzinfo) -> datetime:
-    if not isinstance(when, datetime):
-        return datetime.combine(when, time(), zone)
-    if when.tzinfo is None:
-        return when.replace(tzinfo=zone)
-    # A zone that the calendar defines computes at each use.
-    return when if when.tzinfo is UTC or isinstance(when.tzinfo, ZoneInfo) else when.astimezone(zone)
-
-
-def _existing(begins: datetime, ends: datetime) -> tuple[datetime, datetime]:
-    """Both times, moved by the change if the local begin does not exist, as summer time begins."""
-    start, end = (each.astimezone(UTC) for each in (begins, ends))
-    moved, shown = start.astimezone(begins.tzinfo), begins.replace(tzinfo=None)
-    if moved.replace(tzinfo=None) != shown:
-        end = max(end, start + (ends.replace(tzinfo=None) - shown))
-    return moved, end.astimezone(ends.tzinfo)
 
 
 #: The signal comes again while the code goes on, as code of others may have swallowed what the first one raised.

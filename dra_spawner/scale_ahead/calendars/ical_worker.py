@@ -70,14 +70,13 @@ def reading_of(answer: bytes, source: str) -> CalendarReading:
 def _written(occurrence: Occurrence) -> list[Any]:
     times = [[each.astimezone(UTC).isoformat(), str(each.tzinfo)] for each in (occurrence.begins, occurrence.ends)]
     each = occurrence
-    return [each.name, each.profile, *times, each.users, each.counts, each.ramp.total_seconds()]
+    return [each.name, each.profile, *times, each.users, each.counts, each.ramp.total_seconds(), each.uid]
 
 
 def _read(written: list[Any], source: str) -> Occurrence:
-    name, profile, begins, ends, users, counts, ramp = written
-    return Occurrence(
-        name, profile, _moment(*begins), _moment(*ends), users, counts, timedelta(seconds=ramp), source=source
-    )
+    name, profile, begins, ends, users, counts, ramp, uid = written
+    times = _moment(*begins), _moment(*ends)
+    return Occurrence(name, profile, *times, users, counts, timedelta(seconds=ramp), source=source, uid=uid)
 
 
 def _moment(in_utc: str, zone: str) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
@@ -40,11 +40,13 @@ class Occurrence:
     """Time from `begins` within which the users start their servers."""
     source: str = ""
     """Name of the calendar or setting that has the entry, for messages."""
+    uid: str = field(default="", compare=False)
+    """Identifier of the event (RFC 5545), the same in each calendar that has it; empty of entries."""
 
     def __post_init__(self) -> None:
-        for field, moment in (("begins", self.begins), ("ends", self.ends)):
+        for which, moment in (("begins", self.begins), ("ends", self.ends)):
             if moment.utcoffset() is None:
-                raise ValueError(f"{field} of {self.name!r} is {moment.isoformat()}, which has no time zone")
+                raise ValueError(f"{which} of {self.name!r} is {moment.isoformat()}, which has no time zone")
         # In UTC: as the clock is put back, a local time of the end may be that of the begin, or earlier.
         if self.ends.astimezone(UTC) <= self.begins.astimezone(UTC):
             raise ValueError(f"{self.name!r} ends at {self.ends.isoformat()}, not after {self.begins.isoformat()}")
