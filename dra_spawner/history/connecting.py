@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -111,6 +112,8 @@ def _sqlite(url: URL) -> Engine:
     def _prepare(connection: Any, record: object) -> None:
         # SQLAlchemy begins all transactions itself, also those that change tables.
         connection.isolation_level = None
+        # Other programs may write what is no text; one such value must not hide the other rows.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         cursor = connection.cursor()
         if in_memory:
             cursor.execute(f"PRAGMA max_page_count = {_MAX_MEMORY_BYTES // _PAGE_BYTES}")

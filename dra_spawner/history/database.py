@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -42,10 +43,21 @@ from dra_spawner.history.records import (
     Record,
     RecordedDecision,
 )
-from dra_spawner.history.rows import decision_of, decision_row, launch_of, launch_row, lead_time_row, learned_row
+from dra_spawner.history.rows import (
+    SenselessRow,
+    decision_of,
+    decision_row,
+    launch_of,
+    launch_row,
+    lead_time_of,
+    lead_time_row,
+    learned_row,
+    time_of,
+)
 from dra_spawner.history.schema import (
     EPOCH,
     MICROSECONDS,
+    UtcTime,
     calendar_entries,
     decisions,
     launches,
@@ -62,10 +74,15 @@ from dra_spawner.history.stored_settings import (
 )
 from dra_spawner.history.user_names import UserNameMode, UserNames
 
+log = logging.getLogger(__name__)
+
+_Read = TypeVar("_Read")
+
 #: Number (arbitrary) of the advisory lock of PostgreSQL under which tables are created or upgraded.
 _UPGRADE_LOCK: Final = 0x6472612D
 _PAGE: Final = 5_000
 _MINUTE: Final = 60 * MICROSECONDS
+_DAY: Final = 24 * 60 * _MINUTE
 
 
 class DeletedCounts(tuple[int, int]):
@@ -93,6 +110,8 @@ class HistoryDatabase:
         self.is_in_memory = in_memory
         # A database in memory has one connection, for all threads.
         self._lock = threading.RLock() if in_memory else contextlib.nullcontext()
+        self._with_nonsense = set[str]()
+        """Tables of which a row was left out."""
 
     @classmethod
     def open(cls, url: str | URL, user_names: UserNameMode | None = None, key_file: str = "") -> Self:
@@ -206,11 +225,13 @@ class HistoryDatabase:
     def _replace_older(self, connection: Connection, rows: list[dict[str, Any]]) -> None:
         """Store what was learned last: a leader may write its last records after the first ones of the next leader."""
         statement = self._insert(learned_demands)
-        new = statement.excluded
+        new, stored = statement.excluded, learned_demands.c.at
+        ahead = type_coerce(stored, BigInteger) - type_coerce(new.at, BigInteger)
         change = statement.on_conflict_do_update(
             index_elements=["profile_group"],
             set_={"at": new.at, "state": new.state},
-            where=new.at >= learned_demands.c.at,
+            # What is a day ahead was stored while a clock was wrong.
+            where=or_(new.at >= stored, ahead > _DAY),
         )
         connection.execute(change, rows)
 
@@ -270,8 +291,7 @@ class HistoryDatabase:
         conditions = _between(launches.c.asked, begin, end)
         if profile:
             conditions.append(launches.c.profile == profile)
-        for row in self._pages(launches, launches.c.asked, launches.c.uid, conditions):
-            yield launch_of(row)
+        yield from self._pages(launches, launches.c.asked, launches.c.uid, conditions, launch_of)
 
     def lead_times(
         self, kind: str | None = None, begin: datetime | None = None, end: datetime | None = None
@@ -280,14 +300,13 @@ class HistoryDatabase:
         conditions = _between(node_lead_times.c.created, begin, end)
         if kind is not None:
             conditions.append(node_lead_times.c.kind == kind)
-        for row in self._pages(node_lead_times, node_lead_times.c.created, node_lead_times.c.uid, conditions):
-            yield NodeLeadTime(**row)
+        key = node_lead_times.c.uid
+        yield from self._pages(node_lead_times, node_lead_times.c.created, key, conditions, lead_time_of)
 
     def decisions(self, begin: datetime | None = None, end: datetime | None = None) -> Iterator[RecordedDecision]:
         """Decisions from `begin` to `end`, the oldest first."""
         conditions = _between(decisions.c.at, begin, end)
-        for row in self._pages(decisions, decisions.c.at, decisions.c.id, conditions):
-            yield decision_of(row)
+        yield from self._pages(decisions, decisions.c.at, decisions.c.id, conditions, decision_of)
 
     def arrivals(self, begin: datetime, end: datetime) -> list[MinuteCount]:
         """Numbers of launches by minute and choice; minutes without launches are left out."""
@@ -313,8 +332,11 @@ class HistoryDatabase:
     def service_began(self) -> datetime | None:
         """Time of the first launch that the service recorded itself; None without one."""
         with self._reading() as connection:
-            first = select(launches.c.asked).where(launches.c.source == SERVICE).order_by(launches.c.asked).limit(1)
-            return connection.scalar(first)
+            of_service = launches.c.source == SERVICE, launches.c.asked >= EPOCH
+            first = select(_as_number(launches.c.asked)).where(*of_service).order_by(launches.c.asked).limit(1)
+            with contextlib.suppress(SenselessRow):
+                return time_of(connection.scalar(first))
+        return None
 
     def existing(self, uids: Sequence[str]) -> set[str]:
         """The stored ones of these launches."""
@@ -342,24 +364,50 @@ class HistoryDatabase:
         ]
 
     def _pages(
-        self, table: Table, order: Column[Any], key: Column[Any], conditions: Sequence[ColumnElement[bool]]
-    ) -> Iterator[RowMapping]:
+        self,
+        table: Table,
+        order: Column[Any],
+        key: Column[Any],
+        conditions: Sequence[ColumnElement[bool]],
+        read: Callable[[RowMapping], _Read],
+    ) -> Iterator[_Read]:
+        """What is read of each row. A row that makes no sense is left out: another program may have written it."""
+        # Times as numbers: a conversion that fails would end the whole page.
+        columns = [_as_number(each) if isinstance(each.type, UtcTime) else each for each in table.columns]
         after: tuple[Any, Any] | None = None
         while True:
-            wanted = select(table).where(*conditions).order_by(order, key).limit(_PAGE)
+            wanted = select(*columns).where(*conditions).order_by(order, key).limit(_PAGE)
             if after is not None:
                 wanted = wanted.where(
-                    tuple_(order, key) > tuple_(type_coerce(after[0], order.type), type_coerce(after[1], key.type))
+                    tuple_(type_coerce(order, BigInteger), key)
+                    > tuple_(type_coerce(after[0], BigInteger), type_coerce(after[1], key.type))
                 )
             with self._reading() as connection:
                 rows = connection.execute(wanted).mappings().all()
-            yield from rows
+            for row in rows:
+                try:
+                    found = read(row)
+                except SenselessRow as error:
+                    self._left_out(table, row[key.name], error)
+                    continue
+                yield found
             if len(rows) < _PAGE:
                 return
             after = rows[-1][order.name], rows[-1][key.name]
 
+    def _left_out(self, table: Table, key: object, cause: SenselessRow) -> None:
+        if table.name not in self._with_nonsense:
+            self._with_nonsense.add(table.name)
+            what = "A row of the history makes no sense, and is left out as are others like it"
+            log.warning("%s: table=%s row=%.100r cause=%s", what, table.name, key, cause)
+
 
 # --- parts of statements ----------------------------------------------------------------------------------------------
+
+
+def _as_number(column: Column[Any]) -> ColumnElement[int]:
+    """A column of times, as it is stored."""
+    return type_coerce(column, BigInteger).label(column.name)
 
 
 def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -394,6 +442,6 @@ def _end_absent(connection: Connection, present: frozenset[str]) -> None:
     columns = (launches.c.uid, launches.c.asked, launches.c.bound, launches.c.running)
     for uid, *times in connection.execute(select(*columns).where(is_open)).all():
         if uid not in present:
-            ended = max(filter(None, (*times, seen)))
+            ended = max(filter(None, (*times, seen)), default=None)
             change = {"ended": ended, "end_is_estimate": True}
             connection.execute(update(launches).where(launches.c.uid == uid).values(change))

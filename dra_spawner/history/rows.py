@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import RowMapping
 
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, RecordedDecision, WaitCause
+from dra_spawner.history.schema import EPOCH
 from dra_spawner.history.user_names import UserNames
 
 _LONGEST_NAME: Final = 255
 #: As `imports.csv_import` takes them.
 _MOST_DEVICES: Final = 10_000
+_SHOWN: Final = 50
 
 
 def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
@@ -95,54 +98,111 @@ def lead_time_row(lead_time: NodeLeadTime) -> dict[str, Any]:
     }
 
 
+class SenselessRow(ValueError):
+    """Raised for a row that this package cannot have written."""
+
+
+def time_of(number: Any) -> datetime | None:
+    """The time of a stored number of `UtcTime`; None without one.
+
+    Raises
+    ------
+    SenselessRow
+        If it is no number of a time.
+    """
+    try:
+        return None if number is None else EPOCH + timedelta(microseconds=int(number))
+    except (ValueError, TypeError, OverflowError):
+        raise SenselessRow(f"{str(number)[:_SHOWN]!r} is no time") from None
+
+
+def _time(number: Any) -> datetime:
+    found = time_of(number)
+    if found is None:
+        raise SenselessRow("a time is missing")
+    return found
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | None):
+        raise SenselessRow(f"{str(value)[:_SHOWN]!r} is no text")
+    return value or ""
+
+
 def launch_of(row: RowMapping) -> Launch:
-    """The launch of a row."""
+    """The launch of a row, whose times are numbers.
+
+    Raises
+    ------
+    SenselessRow
+        If another program has written nonsense into it.
+    """
+    warm = row["warm"]
     return Launch(
-        uid=row["uid"],
-        asked=row["asked"],
-        profile=row["profile"] or "",
-        choice=row["choice"] or "",
-        user=row["user_name"] or "",
-        user_is_hashed=row["user_is_hashed"],
-        pod=row["pod"] or "",
-        bound=row["bound"],
-        running=row["running"],
-        ended=row["ended"],
-        end_is_estimate=row["end_is_estimate"],
-        node=row["node"] or "",
-        warm=row["warm"],
-        cause=_cause(row["cause"]),
-        reason=row["reason"] or "",
-        source=row["source"],
-        ended_because=row["ended_because"] or "",
+        uid=_text(row["uid"]),
+        asked=_time(row["asked"]),
+        profile=_text(row["profile"]),
+        choice=_text(row["choice"]),
+        user=_text(row["user_name"]),
+        user_is_hashed=bool(row["user_is_hashed"]),
+        pod=_text(row["pod"]),
+        bound=time_of(row["bound"]),
+        running=time_of(row["running"]),
+        ended=time_of(row["ended"]),
+        end_is_estimate=bool(row["end_is_estimate"]),
+        node=_text(row["node"]),
+        warm=bool(warm) if warm is not None else None,
+        cause=_cause(_text(row["cause"])),
+        reason=_text(row["reason"]),
+        source=_text(row["source"]),
+        ended_because=_text(row["ended_because"]),
         devices=_devices(row["devices"]),
     )
 
 
+def lead_time_of(row: RowMapping) -> NodeLeadTime:
+    """The lead time of a row, whose times are numbers.
+
+    Raises
+    ------
+    SenselessRow
+        If another program has written nonsense into it.
+    """
+    times = {name: time_of(row[name]) for name in ("asked", "ready", "slices", "images")}
+    return NodeLeadTime(_text(row["uid"]), _text(row["node"]), _text(row["kind"]), _time(row["created"]), **times)
+
+
 def decision_of(row: RowMapping) -> RecordedDecision:
-    """The decision of a row."""
-    fields = ("at", "kind", "subject", "reason", "code", "node", "profile", "outcome")
-    decision = Decision(**{name: row[name] for name in fields}, details=_details(row["details"]))
-    return RecordedDecision(row["id"], decision, tuple(row["mentions"].split()))
+    """The decision of a row, whose times are numbers.
+
+    Raises
+    ------
+    SenselessRow
+        If another program has written nonsense into it.
+    """
+    fields = ("kind", "subject", "reason", "code", "node", "profile", "outcome")
+    texts = {name: _text(row[name]) for name in fields}
+    decision = Decision(at=_time(row["at"]), **texts, details=_details(row["details"]))
+    return RecordedDecision(_text(row["id"]), decision, tuple(_text(row["mentions"]).split()))
 
 
-def _cause(text: str | None) -> WaitCause | None:
+def _cause(text: str) -> WaitCause | None:
     """The cause of a wait; a newer version may have written one that this version does not know."""
     if not text:
         return None
     return WaitCause(text) if text in set(WaitCause) else WaitCause.OTHER
 
 
-def _details(text: str) -> dict[str, Any]:
+def _details(text: Any) -> dict[str, Any]:
     """Details of a decision; none of what is no JSON object, as another program may have written the row."""
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _devices(text: str | None) -> dict[str, float] | None:
+def _devices(text: Any) -> dict[str, float] | None:
     """Whole devices by driver; None for what is no such number, as another program may have written the row."""
     try:
         found = json.loads(text) if text else None

@@ -26,8 +26,11 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else (value - EPOCH) // timedelta(microseconds=1)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """The time of a stored number, in UTC."""
-        return None if value is None else EPOCH + timedelta(microseconds=int(value))
+        """The time of a stored number, in UTC; None for nonsense that another program has written."""
+        try:
+            return None if value is None else EPOCH + timedelta(microseconds=int(value))
+        except (ValueError, TypeError, OverflowError):
+            return None
 
 
 settings = Table(

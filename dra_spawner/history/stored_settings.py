@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from datetime import datetime
 from pathlib import Path
@@ -22,9 +23,11 @@ class KeyFileError(Exception):
 
 
 def last_seen_of(connection: Connection) -> datetime | None:
-    """Time at which the service last observed the cluster; None if it never did."""
-    found = _setting(connection, LAST_SEEN)
-    return datetime.fromisoformat(found) if found else None
+    """Time at which the service last observed the cluster; None if it never did, or if the time is not readable."""
+    with contextlib.suppress(ValueError):
+        seen = datetime.fromisoformat(_setting(connection, LAST_SEEN))
+        return seen if seen.tzinfo is not None else None
+    return None
 
 
 def _setting(connection: Connection, name: str) -> str:

@@ -46,6 +46,9 @@ def make_it_newer(path: Path) -> Callable[[], None]:
             connection.execute(
                 text("UPDATE dra_spawner_history_version SET version_num = :version"), {"version": version}
             )
+            connection.execute(
+                text("UPDATE history_settings SET value = :version WHERE name = 'least_version'"), {"version": version}
+            )
 
     stamp("9999")
     return lambda: stamp(newest_version())

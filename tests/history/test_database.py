@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
 from dra_spawner.history.recorder import MAX_DECISION_AGE, delete_expired
 from dra_spawner.history.records import LearnedDemand, MinuteCount, PresentServers, WaitCause
-from dra_spawner.history.schema import METADATA
+from dra_spawner.history.schema import EPOCH, METADATA, MICROSECONDS
 from dra_spawner.history.stored_settings import KeyFileError
 from dra_spawner.history.user_names import UserNameMode, UserNames
 from tests.all_of_them import all_of_them
@@ -45,6 +46,74 @@ def test_a_row_with_what_this_version_does_not_know_hides_no_other(url: str) -> 
     engine.dispose()
     assert [each.cause for each in database.launches()] == [WaitCause.OTHER, None]
     assert sorted(len(each.decision.details) for each in database.decisions()) == [0, 1]
+    database.close()
+
+
+#: What another program may have written: numbers out of range in all databases, and any type in a file of SQLite.
+NONSENSE: dict[str, tuple[str, ...]] = {
+    "launches": ("asked = 9223372036854775807", "ended = -9223372036854775807", "asked = -9223372036854775807"),
+    "node_lead_times": ("created = 9223372036854775807", "images = 9223372036854775807"),
+    "decisions": ("at = 9223372036854775807",),
+}
+NONSENSE_OF_SQLITE: dict[str, tuple[str, ...]] = {
+    "launches": (
+        "asked = 'soon'",
+        "profile = x'07'",
+        "user_name = x'ff'",
+        "running = x'00'",
+        "cause = x'01'",
+        "ended = 'a'",
+    ),
+    "node_lead_times": ("created = 'x'", "kind = x'07'", "ready = 'x'"),
+    "decisions": ("at = 'x'", "mentions = x'07'", "reason = x'ff'"),
+}
+
+
+def test_a_row_of_nonsense_hides_no_other(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither on its page nor on the next ones; what is left out is logged once."""
+    database = HistoryDatabase.open(url)
+    many = range(5_100)
+    database.add(lead_time(str(each), each) for each in range(20))
+    database.add(decision(str(each), each) for each in range(20))
+    keys = {"launches": "uid", "node_lead_times": "uid", "decisions": "id"}
+    kinds = [NONSENSE, NONSENSE_OF_SQLITE] if url.startswith("sqlite") else [NONSENSE]
+    rows = {table: [each for kind in kinds for each in kind[table]] for table in keys}
+    engine = engine_of(parsed_url(url))
+    begin = (START - EPOCH) // timedelta(microseconds=1)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO launches (uid, asked, ended, user_is_hashed, end_is_estimate, source) "
+            f"WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < {len(many) - 1}) "
+            f"SELECT CAST(n AS TEXT), {begin} + CAST(n AS BIGINT) * {MICROSECONDS}, CASE WHEN n > 20 THEN {begin} + n END, true, false, 'service' FROM numbers"
+        )
+        for table, changes in rows.items():
+            for number, change in enumerate(changes):
+                # The last one is the last of a page.
+                row = number if number < len(changes) - 1 or table != "launches" else 4_999
+                connection.exec_driver_sql(f"UPDATE {table} SET {change} WHERE {keys[table]} = '{row}'")
+        connection.exec_driver_sql("UPDATE history_settings SET value = 'soon' WHERE name = 'last_seen'")
+    engine.dispose()
+    assert len(list(database.launches())) == len(many) - len(rows["launches"])
+    assert len(list(database.lead_times())) == 20 - len(rows["node_lead_times"])
+    assert len(list(database.decisions())) == 20 - len(rows["decisions"])
+    assert [each.getMessage().partition(" row=")[0] for each in caplog.records] == [
+        f"A row of the history makes no sense, and is left out as are others like it: table={table}" for table in rows
+    ]
+    assert sum(each.count for each in database.arrivals(START, after(5_100))) >= len(many) - len(rows["launches"])
+    assert database.service_began() is not None
+    assert database.last_seen() is None
+    database.add([PresentServers(frozenset())])
+    assert all(each.ended is not None for each in database.launches())
+    database.close()
+
+
+def test_text_that_is_no_utf_8_hides_no_row(tmp_path: Path) -> None:
+    database = HistoryDatabase.open(f"sqlite:///{tmp_path / 'history.sqlite'}")
+    database.add([launch("1", 0), launch("2", 1)])
+    with sqlite3.connect(tmp_path / "history.sqlite") as connection:
+        connection.execute("UPDATE launches SET profile = CAST(x'67ff' AS TEXT) WHERE uid = '1'")
+    connection.close()
+    assert [each.profile for each in database.launches()] == ["g\ufffd", "gpu"]
     database.close()
 
 
@@ -256,6 +325,10 @@ def test_what_was_learned_last_is_kept(database: HistoryDatabase) -> None:
     database.add([LearnedDemand("gpu", after(120), "two"), LearnedDemand("gpu", after(60), "late")])
     assert database.learned_demands(START) == {"gpu": "two", "cpu": "other"}
     assert database.learned_demands(after(1)) == {"gpu": "two"}
+    database.add(
+        [LearnedDemand("wrong", START + 400 * DAY, "of a wrong clock"), LearnedDemand("wrong", after(0), "right")]
+    )
+    assert database.learned_demands(START)["wrong"] == "right"
     assert not delete_expired(database, after(100) + DAY, DAY)
     assert database.learned_demands(START) == {"gpu": "two"}
 
@@ -277,6 +350,11 @@ def test_old_records_are_deleted_in_batches(database: HistoryDatabase) -> None:
     assert next(each.decision.at for each in database.decisions()) == now - MAX_DECISION_AGE
 
 
+def test_each_migration_says_which_version_can_use_its_tables() -> None:
+    """The least one is 0001 as long as migrations only add tables and columns that may be empty."""
+    assert migrations.least_version() == "0001"
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -290,11 +368,30 @@ def test_migrations_make_the_tables_that_the_code_has(url: str) -> None:
         assert compare_metadata(context, METADATA) == []
 
 
+def test_a_newer_database_is_used_if_it_only_has_more(url: str) -> None:
+    """As after going back to the version before. The newer version goes on where it was."""
+    database = HistoryDatabase.open(url)
+    database.add([launch()])
+    with connection_to(url) as connection:
+        connection.execute(text("UPDATE dra_spawner_history_version SET version_num = '9999'"))
+        connection.execute(text("ALTER TABLE launches ADD COLUMN newer TEXT"))
+        connection.execute(text("UPDATE launches SET newer = 'kept'"))
+    older = HistoryDatabase.open(url)
+    older.add([launch(running=after(9)), launch("2")])
+    assert [each.running for each in older.launches()] == [after(9), None]
+    older.close()
+    with connection_to(url) as connection:
+        assert connection.scalar(text("SELECT newer FROM launches WHERE uid = '1'")) == "kept"
+        assert connection.scalar(text("SELECT version_num FROM dra_spawner_history_version")) == "9999"
+    database.close()
+
+
 def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
     database = HistoryDatabase.open(url)
     database.add([launch()])
     with connection_to(url) as connection:
         connection.execute(text("UPDATE dra_spawner_history_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE history_settings SET value = '9999' WHERE name = 'least_version'"))
     with pytest.raises(NewerDatabase, match="its version '9999' is newer than this version of dra-spawner"):
         HistoryDatabase.open(url)
     assert len(list(database.launches())) == 1

@@ -98,7 +98,7 @@ def _restored(
     try:
         state = json.loads(past.state)
         return GroupDemand.restored(state, past.counts, settings, policy, earliest=earliest, latest=until)
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         log.warning("Scale-ahead learns %s from launches alone: %s", name, error)
         return None
 
