@@ -133,9 +133,9 @@ def prepare_in_order(
 ) -> tuple[PreparedClaim, ...]:
     """Like `prepare_claims`, for a search that meets what is wrong in kube-scheduler's order.
 
-    kube-scheduler reads one request after the other, and looks at the pools where one wants all devices. Where an unusable
-    pool ends the attempt on one node alone, it hides what is wrong behind that request: the last claim then has a
-    ``problem``, and nothing is raised.
+    kube-scheduler reads one request after the other, and looks at the pools where one wants all devices. Where an
+    unusable pool ends the attempt on one node alone, it hides what is wrong behind that request: the last claim then
+    has a ``problem``, and nothing is raised.
     """
     prepared: list[PreparedClaim] = []
     may_hide = False

@@ -80,7 +80,7 @@ def main() -> int:
     answers = kubernetes(oracle_binary(RELEASE), expensive_selectors())
     with _RECORDED.open("w", encoding="utf-8") as file:
         for answer in answers:
-            kept = {key: answer[key] for key in ("outcome", "estimate", "cost") if key in answer}
+            kept: dict[str, Any] = {key: answer[key] for key in ("outcome", "estimate", "cost") if key in answer}
             if excuse := next((each for each in EXCUSES if each in answer.get("error", "")), None):
                 kept["error"] = excuse
             file.write(json.dumps(kept) + "\n")
