@@ -72,11 +72,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Number of processes for tests that wait: two more than processors, and 3 GB for each with its clusters."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Number of processes for tests that wait: two more than processors, and 3 GB for each with its clusters.
+
+    Tests of other tiers than the default one wait longer.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     processors = len(os.sched_getaffinity(0))
-    return max(1, min(processors + 2, int(memory // 3e9)))
+    more = 2 if config.option.markexpr == tiers.Tier.DEFAULT else 3
+    return max(1, min(processors + more, int(memory // 3e9)))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -103,7 +107,9 @@ _WAITING = frozenset(("browser", "devcluster", "integration", "node"))
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put modules that wait evenly between modules that compute, so that the processors are never idle; dear tests first."""
+    """Put modules that wait evenly between modules that compute, so that the processors are never idle.
+
+    Dear tests come first in each stage."""
     waiting: list[list[pytest.Item]] = []
     computing: list[list[pytest.Item]] = []
     for path, found in groupby(items, key=lambda item: item.path):
@@ -119,7 +125,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mixed = [item for _, module in placed for item in module]
     names = [f"{item.path.relative_to(Path(__file__).parent).as_posix()}::{item.name}" for item in mixed]
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    items[:] = [mixed[place] for place in tiers.dear_ones_first(names, processes)]
+    stages = [tiers.stage_of(item) for item in mixed]
+    items[:] = [mixed[place] for place in tiers.order_of(names, stages, processes)]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

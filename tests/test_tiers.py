@@ -10,21 +10,24 @@ import pytest
 
 from tests import tiers
 from tests.all_of_them import all_of_them
-from tests.tiers import DEAR, LONG, TESTS, Tier, dear_ones_first, may_hold, tier_of
+from tests.tiers import DEAR, LONG, TESTS, Tier, may_hold, order_of, stage_of, tier_of
 
 MODULE = "kube/client/test_api.py"
 
 
-def tier(module: str = MODULE, *, fixtures: str = "", marks: str = "", **parameters: Any) -> Tier:
-    """The tier of a test with these fixtures, marks and values of parameters."""
-    item: Any = SimpleNamespace(
+def made(module: str = MODULE, *, fixtures: str = "", marks: str = "", **parameters: Any) -> Any:
+    """A test with these fixtures, marks and values of parameters."""
+    return SimpleNamespace(
         path=TESTS / module,
         name="test_something",
         fixturenames=fixtures.split(),
         callspec=SimpleNamespace(params=parameters) if parameters else None,
         get_closest_marker=lambda name: name in marks.split(),
     )
-    return tier_of(item)
+
+
+def tier(*arguments: str, **parameters: Any) -> Tier:
+    return tier_of(made(*arguments, **parameters))
 
 
 def test_the_tier_follows_from_fixtures_parameters_and_directories() -> None:
@@ -52,10 +55,29 @@ def test_what_users_count_on_is_of_the_default_tier() -> None:
 def test_dear_tests_begin_first_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "DEAR", ("c", "f", "a", "z"))
     names = list("abcdefgh")
-    assert [names[place] for place in dear_ones_first(names, 1)] == list("cfabdegh")
-    assert [names[place] for place in dear_ones_first(names, 2)] == list("cabdfegh")
-    assert [names[place] for place in dear_ones_first(names, 8)] == list("cfabdegh")
-    assert [names[place] for place in dear_ones_first(names[:3], 8)] == [names[place] for place in (2, 0, 1)]
+
+    def ordered(names: list[str], processes: int, late: str = "") -> str:
+        return "".join(names[place] for place in order_of(names, [int(name in late) for name in names], processes))
+
+    assert ordered(names, 1) == "cfabdegh"
+    assert ordered(names, 2) == "cabdfegh"
+    assert ordered(names, 8) == "cfabdegh"
+    assert ordered(names[:3], 8) == "cab"
+    # What is built meanwhile is needed in the second half of each process's part.
+    assert ordered(names, 1, "abc") == "fdeghcab"
+    assert ordered(names, 2, "abgc") == "fdcbehag"
+
+
+def test_what_needs_go_runs_late() -> None:
+    def stage(module: str, fixtures: str = "", **parameters: Any) -> int:
+        return stage_of(made(module, fixtures=fixtures, **parameters))
+
+    assert stage("kube/client/test_api.py", "cluster", cluster="embedded") == 0
+    assert stage("browser/test_form.py") == 0
+    assert stage("history/test_database.py", url="postgresql") == 0
+    assert stage("kube/client/test_api.py", "cluster", cluster="real") == 1
+    assert stage("docs/test_commands.py", "helm") == 2
+    assert stage("chart/test_release.py", "real_cluster") == 2
 
 
 @all_of_them("name", [*LONG, *DEAR])

@@ -26,7 +26,7 @@ import pytest
 
 from tests import examples
 
-__all__ = ["Tier", "TierReporter", "dear_ones_first", "tier_of"]
+__all__ = ["Tier", "TierReporter", "order_of", "stage_of", "tier_of"]
 
 TESTS: Final = Path(__file__).parent
 #: Modules, tests, and tests with one parameter that are worth their time once a night, not in each change; and why.
@@ -103,12 +103,17 @@ MEANINGS: Final = {
     Tier.LONG: "once a night: tests that take longer than they are worth in each change, and all random examples",
 }
 _SYSTEM_DIRECTORIES: Final = frozenset(("browser", "chart", "images", "node", "oracle", "virtual_time"))
+#: Those whose tests need no program that Go builds.
+_WITHOUT_GO: Final = frozenset(("browser",))
 _CLUSTER_DIRECTORIES: Final = frozenset(("integration",))
 #: Fixtures that start something, and the tier of a test that needs one of them.
 _FIXTURES: Final = (
     (Tier.SYSTEM, frozenset(("helm", "machine", "oracle", "oracles", "postgresql"))),
     (Tier.REAL, frozenset(("control_plane", "control_plane_path", "real_cluster"))),
     (Tier.EMBEDDED, frozenset(("background_loop", "cluster", "embedded_cluster"))),
+)
+_BUILT_LATE: Final = frozenset(
+    ("control_plane", "control_plane_path", "helm", "machine", "oracle", "oracles", "real_cluster")
 )
 #: Values of parameters that name a fixture of the same meaning, as those of ``cluster`` and of the history's ``url``.
 _PARAMETERS: Final = {"postgresql": Tier.SYSTEM, "real": Tier.REAL}
@@ -143,28 +148,54 @@ def tier_of(item: pytest.Item) -> Tier:
     return found
 
 
-def dear_ones_first(names: Sequence[str], processes: int) -> list[int]:
-    """Return an order of tests in which none of `DEAR` begins late.
+def stage_of(item: pytest.Item) -> int:
+    """Return when a test runs, among those of one run: what needs a program that Go builds meanwhile runs late.
+
+    Returns
+    -------
+    int
+        0: it needs none; 1: a real control plane; 2: any, which may be built after that.
+    """
+    tier = tier_of(item)
+    if tier is Tier.REAL:
+        return 1
+    directory = item.path.relative_to(TESTS).parts[0]
+    is_built = directory in _SYSTEM_DIRECTORIES - _WITHOUT_GO or _BUILT_LATE & set(getattr(item, "fixturenames", ()))
+    return 2 if tier is Tier.SYSTEM and is_built else 0
+
+
+def order_of(names: Sequence[str], stages: Sequence[int], processes: int) -> list[int]:
+    """Return an order of tests by stage in each process, in which none of `DEAR` begins late in its stage.
 
     Parameters
     ----------
     names
         Of the tests, below ``tests/``.
+    stages
+        Of each test, as `stage_of` returns it.
     processes
         Number of processes. pytest-xdist gives each an equal part of the list, and lets who is done take from others'
         ends.
     """
-    dear = sorted(
-        (place for place, name in enumerate(names) if name in DEAR), key=lambda place: DEAR.index(names[place])
-    )
-    others = [place for place, name in enumerate(names) if name not in DEAR]
+    dear: dict[int, list[int]] = {}
+    others: dict[int, list[int]] = {}
+    for stage in sorted(set(stages)):
+        places = [place for place, of in enumerate(stages) if of == stage]
+        found = sorted((place for place in places if names[place] in DEAR), key=lambda place: DEAR.index(names[place]))
+        dear[stage], others[stage] = found, [place for place in places if names[place] not in DEAR]
     order: list[int] = []
     for process in range(processes):
-        own = dear[process::processes]
-        part = (len(names) - len(order)) // (processes - process)
-        order += [*own, *others[: max(0, part - len(own))]]
-        del others[: max(0, part - len(own))]
-    return order + others
+        left = processes - process
+        part = (len(names) - len(order)) // left
+        for stage in dear:
+            own = dear[stage][process::processes]
+            is_last = stage == max(dear)
+            share = part if is_last else min(part, (len(own) + len(others[stage])) // left)
+            chosen = max(0, share - len(own))
+            order += [*own, *others[stage][:chosen]]
+            del others[stage][:chosen]
+            part -= len(own) + chosen
+    return order + [place for stage in others for place in others[stage]]
 
 
 @cache
