@@ -31,7 +31,7 @@ LEGEND: Final = MappingProxyType(
         AvailabilityState.AFTER_PREEMPTION: "A reserve is freed for you. Your server starts some seconds later.",
         AvailabilityState.NEEDS_NODE: "Another machine is added for you, which takes minutes.",
         AvailabilityState.WHEN_STOPPED: "You wait until another user's server stops.",
-        AvailabilityState.WAITS: "Nothing is free at the moment.",
+        AvailabilityState.WAITS: "Nothing is free at the moment, or others in the queue come first.",
         AvailabilityState.NEVER: "No machine can run this choice.",
         AvailabilityState.UNKNOWN: "It is not known at the moment. You can start all the same.",
     }

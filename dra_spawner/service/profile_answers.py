@@ -135,7 +135,7 @@ def _problem_of(controller: ScaleAheadController) -> str:
 
 def _ground(controller: ScaleAheadController) -> tuple[object, ...]:
     policy = controller.policy
-    return controller.watch.version, controller.changes, _Same(policy), _problem_of(controller)
+    return controller.watch.version, controller.changes, controller.queue(), _Same(policy), _problem_of(controller)
 
 
 class _Same:

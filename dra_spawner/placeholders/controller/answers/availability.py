@@ -25,6 +25,7 @@ from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.placeholders.planner.ticket_queue import TicketQueue
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 
@@ -201,7 +202,7 @@ class Availability:
     def _present_ground(self, policy: Policy) -> _Ground:
         view = self._controller.view()
         reserved = frozenset(key for key, each in view.placeholders.items() if each.reservation is not None)
-        return _Ground(self._controller.watch.version, policy, reserved)
+        return _Ground(self._controller.watch.version, policy, reserved, view.tickets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +212,12 @@ class _Ground:
     version: int
     policy: Policy
     reserved: frozenset[ObjectKey]
+    tickets: TicketQueue
 
     def is_same(self, other: _Ground | None) -> bool:
         return (
             other is not None
-            and (self.version, self.reserved) == (other.version, other.reserved)
+            and (self.version, self.reserved, self.tickets) == (other.version, other.reserved, other.tickets)
             and self.policy is other.policy
         )
 

@@ -14,7 +14,7 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.availability_text import SENTENCES
-from dra_spawner.placeholders.planner.answers.placement import Placement
+from dra_spawner.placeholders.planner.answers.placement import Placement, tickets_before
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows, is_labelled, is_open
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import bare_pod, kind_of, simulated_user
@@ -132,12 +132,42 @@ def find_outlook(
     SearchStopped
         When finding out takes too long.
     """
+    # A pod that exists does not wait for tickets any more.
+    tickets = tickets_before(view, policy, shape) if for_pod is None else 0
+    found = _without_tickets(view, policy, shape, namespace, placement, supply, busy, for_pod)
+    return _behind_tickets(found, placement, tickets) if tickets else found
+
+
+def _without_tickets(
+    view: View,
+    policy: Policy,
+    shape: Shape,
+    namespace: str,
+    placement: Placement,
+    supply: Supply,
+    busy: Callable[[], BusyServers],
+    for_pod: Pod | None,
+) -> Outlook:
     if placement.state is AvailabilityState.WAITS:
         return _WithoutCapacity(view, policy, shape, namespace, supply, for_pod).outlook(placement, busy)
     is_warm = placement.state is AvailabilityState.READY
     if placement.node and not is_warm and not is_labelled(view.snapshot.nodes[placement.node], names.IMAGES_READY):
         return _NO_IMAGE
     return Outlook(placement.state, placement.sentence)
+
+
+def _behind_tickets(found: Outlook, placement: Placement, tickets: int) -> Outlook:
+    """The outlook of a server that must not start before some tickets have a device."""
+    before = found.before + tickets
+    people = "One person is" if tickets == 1 else f"{tickets} persons are"
+    sentence = f"{people} in the queue for such a device. The queue comes first."
+    if found.state is AvailabilityState.WHEN_STOPPED:
+        cause = nearest_cause(placement.refusals).now
+        return replace(found, sentence=f"{cause} {people} in the queue for such a device.", before=before)
+    if found.state is AvailabilityState.NEEDS_NODE or found.state.is_now:
+        # A new machine, or a device that is free, is for the queue.
+        return Outlook(AvailabilityState.WAITS, sentence, before=before)
+    return found
 
 
 class _WithoutCapacity:

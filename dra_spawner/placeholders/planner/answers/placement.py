@@ -197,11 +197,16 @@ def held_placement(
     held = view.held_for(tickets, shape.id)
     if held is not None and can_be_handed_over(view, policy, held, namespace):
         return _on_placeholder(view, policy, held)
-    before = view.tickets.before(shape, tickets) if policy.tickets is not None and policy.tickets.go_first else 0
+    before = tickets_before(view, policy, shape, tickets)
     if not before:
         return None
     has_ticket = view.tickets.has_own(shape.id, tickets)
     return Placement(AvailabilityState.WAITS, f"{before} tickets are first", before=before, has_ticket=has_ticket)
+
+
+def tickets_before(view: View, policy: Policy, shape: Shape, own: Collection[str] = ()) -> int:
+    """Number of tickets that get devices before a server may start (`TicketQueue.before`)."""
+    return view.tickets.before(shape, own) if policy.tickets is not None and policy.tickets.go_first else 0
 
 
 def group_alike_nodes(view: View, shape: Shape) -> bool:

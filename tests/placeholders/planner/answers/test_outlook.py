@@ -17,6 +17,7 @@ from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, SHARE, gpu_claim, share_claim, user_shape
+from tests.placeholders.planner.ticket_world import TicketWorld
 from tests.placeholders.planner.world import World
 
 KIND = "node.kubernetes.io/instance-type"
@@ -201,3 +202,28 @@ def test_new_nodes_count_as_coming_for_a_time_only() -> None:
     assert outlook(world, GPU).state is STATES.NEEDS_NODE
     world.pass_time(seconds=60)
     assert outlook(world, GPU).state is STATES.WHEN_STOPPED
+
+
+def test_what_the_queue_gets_first_is_not_called_free() -> None:
+    """A start without a ticket is refused then, so a form must not say that it starts."""
+    world = TicketWorld({"gpu": GPU, "two": TWO, "plain": PLAIN})
+    world.node("machine-0", gpus=2, labels=LARGE)
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+    assert outlook(world, GPU).state is STATES.FREE
+    world.join("bob", "two")
+    found = outlook(world, GPU)
+    assert (found.state, found.before) == (STATES.WAITS, 1)
+    assert found.sentence == "One person is in the queue for such a device. The queue comes first."
+    assert world.start("cyd") == "behind"
+    assert outlook(world, PLAIN).state is STATES.FREE
+    world.join("eve", "two")
+    found = outlook(world, TWO)
+    assert (found.state, found.before, len(found.holders)) == (STATES.WHEN_STOPPED, 2, 1)
+    assert found.sentence.endswith(" 2 persons are in the queue for such a device.")
+    assert outlook(world, TWO, more={"large": 9}).state is STATES.WAITS, "a new machine is for the queue, too"
+    others_go_first = TicketWorld({"gpu": GPU, "two": TWO}, go_first=False)
+    others_go_first.node("machine-0", gpus=1)
+    others_go_first.settle()
+    others_go_first.join("bob", "two")
+    assert outlook(others_go_first, GPU).state is STATES.FREE
