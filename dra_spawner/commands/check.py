@@ -14,10 +14,11 @@ from dra_spawner.versions import minor_version
 
 _PROFILES_HELP = (
     "profiles:\n"
-    "  A hub's jupyterhub_config.py, which is run; values of the zero-to-jupyterhub chart, also below the names of\n"
-    "  charts around it (several files are merged, as by helm -f; hub.extraConfig is run), with those of the chart\n"
-    "  dra-spawner if you like, whose settings are judged, too; or YAML or JSON with a\n"
-    "  profile_list or device_claims, - for standard input. Without any: jupyterhub_config.py in this directory.\n"
+    "  - a hub's jupyterhub_config.py, which is run\n"
+    "  - values of the chart zero-to-jupyterhub, or of an umbrella chart; hub.extraConfig is run\n"
+    "  - values of the chart dra-spawner, whose settings are judged, too\n"
+    "  - YAML or JSON with a profile_list or device_claims; - is standard input\n"
+    "  Several files of values are merged as helm -f does it. Without a file: jupyterhub_config.py in this directory.\n"
     "\n"
     "code:\n"
     "  Code runs with your rights, in a process of its own, for at most a minute each piece; its output is discarded.\n"

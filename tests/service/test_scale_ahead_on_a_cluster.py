@@ -164,7 +164,7 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
 async def act_until(service: Replica, until: datetime) -> None:
     """An administrator lets forecasts be the targets for a time; pages and dialogs say each time what is so."""
     for page in ("placeholders-page", "calendar-page"):
-        assert "Nothing is prepared:</b> scale-ahead only advises." in await service.get(page)
+        assert "Nothing is prepared for expected users:</b> scale-ahead only advises." in await service.get(page)
     calendar = await service.get("calendar-page")
     assert 'data-action-path="api/settings/acting"' in calendar
     assert "Nothing is prepared for them at present:</b> scale-ahead only advises." in calendar, "the dialog"
@@ -177,18 +177,18 @@ async def act_until(service: Replica, until: datetime) -> None:
     assert (answer["mode"], answer["expected"][0]["not_prepared_because"]) == ("act", None)
     for page in ("placeholders-page", "calendar-page"):
         text = await service.get(page)
-        assert "Nothing is prepared:" not in text
+        assert "Nothing is prepared" not in text
         assert "Forecasts are the targets</b> until" in text
         assert "set by user ada: exam. After that scale-ahead only advises." in text
     assert (await service.send("PUT", "settings/paused/cpu", {}))[0] == 200
     assert "Nothing is prepared: placeholders of cpu are paused." in await service.get("calendar-page")
     assert (await service.send("PUT", "settings/observing", {}))[0] == 200
     calendar = await service.get("calendar-page")
-    assert "Nothing is prepared:</b> the service only observes, set by user ada." in calendar
+    assert "Nothing is prepared for expected users:</b> the service only observes, set by user ada." in calendar
     assert "<p data-held>Nothing of this is done at present: the service only observes" in calendar
     assert (await service.send("DELETE", "settings/observing"))[0] == 204
     assert (await service.send("DELETE", "settings/acting", None, **{"If-Match": tag}))[0] == 204
-    assert "Nothing is prepared:</b> scale-ahead only advises." in await service.get("calendar-page")
+    assert "Nothing is prepared for expected users:</b> scale-ahead only advises." in await service.get("calendar-page")
 
 
 async def test_the_page_and_the_api_show_the_advice(embedded_cluster: ClusterUnderTest) -> None:

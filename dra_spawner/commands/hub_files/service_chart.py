@@ -1,4 +1,4 @@
-"""Values of the chart ``dra-spawner`` in a tree of values: alone, beside a hub's, or in a chart around both. Pure."""
+"""Values of the chart ``dra-spawner`` in a tree of values: alone, beside a hub's, or in an umbrella chart. Pure."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def services_in(values: Mapping[str, Any], path: str = "") -> Iterator[ServiceVa
 
 
 def service_of_hub(prefix: str, services: tuple[ServiceValues, ...]) -> ServiceValues | None:
-    """The service beside a hub: the only one, or the one in the same chart around both."""
+    """The service beside a hub: the only one, or the one in the same umbrella chart."""
     around = prefix.removesuffix(".").rpartition(".")[0]
     near = [each for each in services if each.prefix.removesuffix(".").rpartition(".")[0] == around]
     found = near if len(services) > 1 else list(services)

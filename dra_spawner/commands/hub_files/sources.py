@@ -185,7 +185,7 @@ def _plain(value: object, file: str) -> Iterator[ProfilesFound]:
             0,
             "",
             f"is a mapping with {shown_keys(value)}, in which there is nothing to check; allowed: values of "
-            "zero-to-jupyterhub (hub: or singleuser:, also below names of charts around it), a profile_list, or claims "
+            "zero-to-jupyterhub (hub: or singleuser:, also in an umbrella chart), a profile_list, or claims "
             "by name, each with the keys of device_claims",
         )
     yield ProfilesFound(file, None, {TRAIT: dict(value)})

@@ -64,7 +64,7 @@ def hubs_in(values: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     Returns
     -------
     list
-        Path of the values, empty or with a dot at its end; and the values, with global values of the charts around.
+        Path of the values, empty or with a dot at its end; and the values, with global values of the umbrella charts.
     """
     return list(_hubs(values, "", "", {}))
 

@@ -137,7 +137,7 @@ class Availability:
             wait = _estimate_wait(controller, outlook) if outlook is not None else None
             found.append(ChoiceAvailability(choice, shape.id, placement, outlook, wait, numbers, replicas))
         found += [each for each in _skipped_choices(published) if not name or each.name == name]
-        return tuple(sorted(found, key=lambda each: _order(each.name)))
+        return tuple(sorted(found, key=lambda each: choice_order(each.name)))
 
     async def wait_of(self, pod: Pod) -> WaitInterval | None:
         """The wait of a pending server, with those before it; None if nothing is awaited, or too little is known."""
@@ -281,8 +281,8 @@ def _listed(
     }
 
 
-def _order(name: str) -> tuple[tuple[int, int, str], ...]:
-    """By profile, then by options; 5Gi comes before 40Gi."""
+def choice_order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A key to sort names of choices: by profile, then by options; 5Gi comes before 40Gi."""
     return tuple(_order_of_part(part) for part in _PARTS.split(name))
 
 

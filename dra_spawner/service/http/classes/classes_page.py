@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from dra_spawner.placeholders.controller.answers.availability import choice_order
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.service.ahead.choice_titles import title_of
@@ -51,7 +52,7 @@ class ClassesPage(OverridePage):
             classes, requests = classes_json(controller, runner, who), requests_json(controller, runner, who)
             zone = controller.scale_ahead.settings.options.settings.zone
             published = controller.published
-            choices = sorted(published.shapes)
+            choices = choices_in_form(published.shapes)
         is_user = self.hub_user.get("kind", "user") == "user"
         feed = feed_query(self.web, str(self.hub_user["name"])) if is_user else ""
         await self.render(
@@ -62,8 +63,7 @@ class ClassesPage(OverridePage):
             warnings=[each for each in classes if each["is_own"] and _is_no(each["next"])],
             own_requests=[each for each in requests if each["is_own"]],
             open_requests=[each for each in requests if each["is_open"]] if who.is_operator else [],
-            # The form lists single options first: combinations are many.
-            choices=sorted(choices, key=is_combination)[:_CHOICES],
+            choices=choices,
             limits=who.limits,
             can_change=is_known,
             prepares=is_known and controller is not None and not controller.not_preparing_because(),
@@ -77,6 +77,11 @@ class ClassesPage(OverridePage):
             title=lambda choice: title_of(published, choice),
             values_of=lambda found: {**_values_of(found, zone), "title": title_of(published, found["choice"])},
         )
+
+
+def choices_in_form(names: Iterable[str]) -> list[str]:
+    """Choices as the form of a class lists them: single options first, as combinations are many; sizes by amount."""
+    return sorted(names, key=lambda name: (is_combination(name), choice_order(name)))[:_CHOICES]
 
 
 def _is_no(time: Mapping[str, Any] | None) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from dra_spawner.placeholders.controller.records.decision_text import REFUSAL
-from dra_spawner.placeholders.lifecycle import ActionKind
+from dra_spawner.placeholders.controller.records.decision_text import PREFERENCE, REFUSAL
+from dra_spawner.placeholders.lifecycle import ActionKind, IdleAction
 from dra_spawner.service.http.pages.override_pages import OverridePage
 from dra_spawner.service.http.pages.page_text import begins, begins_in, unrehearsed
 from dra_spawner.service.http.pages.today_figures import today_json
@@ -15,7 +15,7 @@ from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 from dra_spawner.service.http.requests.page_frame import PAGES
 from dra_spawner.service.http.schemas.today_schemas import TODAY
 
-_WORDS: Final[Mapping[str, str]] = {
+DECISION_WORDS: Final[Mapping[str, str]] = {
     ActionKind.CREATE_PLACEHOLDER: "placeholder created",
     ActionKind.RESERVE_PLACEHOLDER: "placeholder reserved",
     ActionKind.DELETE_PLACEHOLDER: "placeholder deleted",
@@ -25,8 +25,13 @@ _WORDS: Final[Mapping[str, str]] = {
     ActionKind.LABEL_NODE: "node labelled",
     ActionKind.LABEL_POD: "pod labelled",
     ActionKind.CHANGE_TICKET: "ticket changed",
+    PREFERENCE: "device preferred",
+    IdleAction.WARN: "idle server warned",
+    IdleAction.WITHDRAW: "warning withdrawn",
+    IdleAction.STOP: "idle server stopped",
+    IdleAction.KEEP: "idle server kept by its user",
 }
-"""Words for kinds of decisions; others are shown as they are."""
+"""Words for kinds of decisions."""
 
 
 class TodayHandler(ApiHandler):
@@ -55,7 +60,7 @@ class TodayPage(OverridePage):
             found=found,
             errors=errors,
             titles=PAGES,
-            words=_WORDS,
+            words=DECISION_WORDS,
             begins=begins,
             begins_in=lambda entry: begins_in(entry, self.now),
             unrehearsed=lambda entry: unrehearsed(entry, self.now),

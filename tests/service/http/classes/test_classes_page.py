@@ -5,7 +5,7 @@ from __future__ import annotations
 from dra_spawner import names
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.classes.class_handlers import ClassesHandler
-from dra_spawner.service.http.classes.classes_page import ClassesPage
+from dra_spawner.service.http.classes.classes_page import ClassesPage, choices_in_form
 from dra_spawner.service.web_settings import WebSettings
 from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service
@@ -28,3 +28,8 @@ async def test_before_the_cluster_is_found_and_without_placeholders(context: Ser
         context.follow(UnstartedWatch(), unstarted_controller())
         status, page = await get(f"{url}/open")
         assert (status, "secret" in page) == (200, False)
+
+
+def test_sizes_are_listed_by_amount() -> None:
+    names = ["gpu/memory=40Gi", "gpu/memory=5Gi", "gpu/image=b,memory=5Gi", "gpu", "cpu"]
+    assert choices_in_form(names) == ["cpu", "gpu", "gpu/memory=5Gi", "gpu/memory=40Gi", "gpu/image=b,memory=5Gi"]

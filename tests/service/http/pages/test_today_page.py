@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dra_spawner import names
+from dra_spawner.placeholders.controller.records.decision_text import KINDS_OF_DECISIONS
+from dra_spawner.placeholders.lifecycle import IdleAction
 from dra_spawner.placeholders.planner.targets.published_shapes import RefusedChoice
-from dra_spawner.service.http.pages.today_page import TodayHandler, TodayPage
+from dra_spawner.service.http.pages.today_page import DECISION_WORDS, TodayHandler, TodayPage
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
@@ -16,6 +18,10 @@ from tests.service.replica import publish_settings, publish_shapes, replica, ser
 GPU = shape(WHOLE)
 REFUSED = {"huge": RefusedChoice("profile huge.device_claims.gpu.count", "the node with most devices has 2")}
 PAGES = [("today-page", open_to_all(TodayPage)), ("today-json", open_to_all(TodayHandler))]
+
+
+def test_each_kind_of_decision_has_words() -> None:
+    assert DECISION_WORDS.keys() == {*KINDS_OF_DECISIONS, *IdleAction}
 
 
 async def test_pending_servers_and_users_of_their_devices(embedded_cluster: ClusterUnderTest) -> None:
