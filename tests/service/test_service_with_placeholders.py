@@ -215,10 +215,7 @@ async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest) 
             {**whole_question, "namespace": "n" * 300},
             f"namespace: found '{'n' * 59}; allowed: a name of a Kubernetes object.",
         ),
-        (
-            {"shape": "0" * 16, "node": "x"},
-            "node: not known; allowed: shape, pod, namespace, definition, tickets, user, groups.",
-        ),
+        ({"shape": "0" * 16, "node": "x"}, "pod: nothing found; allowed: a name of a Kubernetes object."),
         ({**whole_question, "definition": {}}, definition),
         ({**whole_question, "definition": " " * 40_000}, definition),
     ]

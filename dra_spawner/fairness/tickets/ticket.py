@@ -39,6 +39,8 @@ class Ticket:
         The expected wait that was told first, and when; None before, and `told` when it is clear whether it came true.
     kept_node, kept_until
         Node whose free devices are kept for the ticket while it waits for several, and how long; empty and None before.
+    more
+        What a newer release has stored of the ticket, as JSON; empty for nothing.
     """
 
     id: str
@@ -59,6 +61,7 @@ class Ticket:
     kept_until: datetime | None = None
     told: WaitInterval | None = None
     told_at: datetime | None = None
+    more: str = ""
 
     @property
     def order(self) -> tuple[bool, int]:

@@ -1,4 +1,8 @@
-"""Tickets as the data of a ConfigMap. What cannot be read is never overwritten."""
+"""Tickets as the data of a ConfigMap. What cannot be read is never overwritten.
+
+Hubs and services of several releases share it: a newer release adds fields of tickets and keys of the data, which older
+ones keep as they are. It changes no field, and adds no state: older ones could not read any ticket then.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,11 @@ _WIDTHS_KEY: Final = "widths"
 _SERVED_KEY: Final = "served"
 _MAX_NUMBER: Final = 2**53
 _OLDEST_SECONDS: Final = 86_400
+_REQUIRED: Final = ("id", "number", "user", "hub", "choice", "joined", "since", "state")
+_OPTIONAL: Final = (
+    *("groups", "devices", "behind", "placeholder", "uid", "until", "told", "told_at"),
+    *("kept_node", "kept_until"),
+)
 
 
 class TicketsCorrupt(Exception):
@@ -95,13 +104,15 @@ def _ticket_json(ticket: Ticket) -> dict[str, Any]:
         "kept_node": ticket.kept_node,
         "kept_until": ticket.kept_until.isoformat() if ticket.kept_until is not None else "",
     }
-    return found | {key: value for key, value in more.items() if value}
+    newer = json.loads(ticket.more) if ticket.more else {}
+    return newer | found | {key: value for key, value in more.items() if value}
 
 
 def _read_ticket(found: Mapping[str, Any]) -> Ticket:
     number = found["number"]
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ValueError(f"number {number!r:.40}")
+    newer = {key: each for key, each in found.items() if key not in _REQUIRED and key not in _OPTIONAL}
     return Ticket(
         _text(found["id"]),
         number,
@@ -121,6 +132,7 @@ def _read_ticket(found: Mapping[str, Any]) -> Ticket:
         _moment(found["kept_until"]) if found.get("kept_until") else None,
         _read_interval(found["told"]) if found.get("told") else None,
         _moment(found["told_at"]) if found.get("told_at") else None,
+        json.dumps(newer) if newer else "",
     )
 
 

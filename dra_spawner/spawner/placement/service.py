@@ -23,7 +23,8 @@ _MAX_BYTES: Final = 2**16
 _MOST_GROUPS: Final = 1_000
 _LONGEST_NAME: Final = 255
 _MOST_GROUP_BYTES: Final = 48 * 2**10
-_OF_USER: Final = ("user", "groups")
+#: Keys that older services refuse, the newest first; later ones leave out what they do not know.
+_NEWER_KEYS: Final = (("tickets",), ("user", "groups"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +163,10 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
         if response.status == 404:
             # Otherwise a wrong address would look like an unknown shape.
             raise _InvalidResponse(f"it answers 404{_message(body)}; its url or prefix in the hub's services is wrong")
-        if response.status == 400 and "user" in question:
-            # An older service, which knows no budgets.
-            return await _post(address, {key: each for key, each in question.items() if key not in _OF_USER})
+        newer = next((keys for keys in _NEWER_KEYS if not question.keys().isdisjoint(keys)), ())
+        if response.status == 400 and newer:
+            # An older service, which knows no queue, or no budgets.
+            return await _post(address, {key: each for key, each in question.items() if key not in newer})
         if response.status != 200:
             raise _InvalidResponse(f"it answers {response.status}{_message(body)}")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from time import thread_time
@@ -186,6 +187,19 @@ def test_data_that_cannot_be_read_is_refused(data: object) -> None:
 def test_data_of_others_is_left_alone() -> None:
     assert read_book({**GOOD, "other": "kept"}) == book_of("ada", "bob")
     assert read_book(None) == read_book({}) == TicketBook()
+
+
+def test_what_a_newer_release_stores_of_a_ticket_is_kept() -> None:
+    """Hubs and services of two releases write one queue while they are upgraded."""
+    newer = {"mood": {"deep": [1, None, "ä"]}, "wants": 2}
+    tickets = [each | newer for each in json.loads(GOOD["tickets"])]
+    book = read_book({**GOOD, "tickets": json.dumps(tickets)})
+    (first, *_) = book.open
+    held = book.after(first.id, TicketEvent.HOLD, NOW, placeholder="p", until=NOW + timedelta(minutes=5))
+    noted = held.with_notes({first.id: (("gpu",), True)}, Waits(NOW)).renamed(first.user, "eva", first.hub)
+    written = json.loads(book_data(noted)["tickets"])
+    assert [{key: each.get(key) for key in newer} for each in written] == [newer, newer]
+    assert {"held", "eva"} <= {written[0]["state"], written[0]["user"]}
 
 
 @settings(max_examples=example_count(200))

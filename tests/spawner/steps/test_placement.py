@@ -107,16 +107,24 @@ async def test_a_user_over_budget_reads_why_others_come_first(nowhere, service):
         assert (parts_of(spawner).page.progress.messages.line() == note) is is_behind
 
 
-async def test_an_older_service_that_knows_no_users_is_asked_without(nowhere, service):
+@all_of_them("known", [("user", "groups"), ()])
+async def test_an_older_service_is_asked_without_what_it_does_not_know(nowhere, service, monkeypatch, known):
+    allowed = {"shape", "pod", "namespace", *known}
+
     async def answer(question):
-        if "user" in question:
-            return web.json_response({"detail": "user: found; allowed: shape, pod, namespace"}, status=400)
+        if newer := sorted(question.keys() - allowed):
+            return web.json_response({"detail": f"{newer[0]}: not known; allowed: shape, pod, namespace"}, status=400)
         return {"state": "free", "node": "node-a"}
 
+    async def tickets(self):
+        return ["0123456789abcdef"]
+
+    monkeypatch.setattr(ServicePlacement, "_tickets", tickets)
     service.answer = answer
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, _, after = await placed(nowhere)
     assert "node-a" in str(after["spec"]["affinity"])
+    assert service.questions[-1].keys() == allowed
 
 
 async def test_a_user_in_very_many_groups_still_gets_a_placement(nowhere, service):

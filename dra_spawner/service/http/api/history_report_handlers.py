@@ -113,7 +113,7 @@ class StandingHandler(ApiHandler):
         cookie=False,
     )
     async def post(self) -> None:
-        question = json_object(bytes(self.body), USER_KEYS)
+        question = json_object(bytes(self.body), USER_KEYS, is_of_hub=True)
         user, groups = user_and_groups(question)
         if not user:
             raise HTTPError(400, "user: nothing found; allowed: a name of a user.")

@@ -91,7 +91,7 @@ class PlacementsHandler(PlaceholderHandler):
 
 def _question(body: bytes) -> dict[str, Any]:
     """The validated body; errors name key, found and allowed values."""
-    question = json_object(body, KEYS)
+    question = json_object(body, KEYS, is_of_hub=True)
     definition = question.get("definition", "")
     if not isinstance(definition, str) or len(definition) > MAX_BYTES:
         raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MAX_BYTES)

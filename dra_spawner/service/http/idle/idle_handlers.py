@@ -62,7 +62,7 @@ class IdleKeepHandler(ApiHandler):
         cookie=False,
     )
     async def post(self) -> None:
-        question = json_object(bytes(self.body), ("namespace", "pod"))
+        question = json_object(bytes(self.body), ("namespace", "pod"), is_of_hub=True)
         names = [question.get(key) for key in ("namespace", "pod")]
         if not all(isinstance(each, str) and 0 < len(each) <= _LONGEST_NAME for each in names):
             raise HTTPError(400, "namespace, pod: allowed: names of Kubernetes objects.")

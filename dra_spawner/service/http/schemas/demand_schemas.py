@@ -17,6 +17,7 @@ from dra_spawner.service.http.schemas.schema_parts import (
     moment,
     nullable,
     number,
+    of_hub,
     record,
     text,
 )
@@ -289,8 +290,8 @@ TIMELINE: Final = record(
 _HOURS_OF: Final = mapping(number(212.5), "ada")
 _EFFECT: Final = {"launchesOverBudget": integer(3), "launchesBehindOthers": integer(1)}
 
-STANDING_QUESTION: Final = record(
-    {"user": text("ada", maxLength=255), "groups": items(text("maths", maxLength=255))}, optional=("groups",)
+STANDING_QUESTION: Final = of_hub(
+    record({"user": text("ada", maxLength=255), "groups": items(text("maths", maxLength=255))}, optional=("groups",))
 )
 STANDING: Final = record(
     {

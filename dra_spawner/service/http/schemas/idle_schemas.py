@@ -13,6 +13,7 @@ from dra_spawner.service.http.schemas.schema_parts import (
     moment,
     nullable,
     number,
+    of_hub,
     record,
     text,
 )
@@ -49,5 +50,5 @@ IDLE_SERVERS: Final = record(
         "incomplete_because": text(""),
     }
 )
-KEEP_QUESTION: Final = record({"namespace": text("jupyter"), "pod": text("jupyter-ada")})
+KEEP_QUESTION: Final = of_hub(record({"namespace": text("jupyter"), "pod": text("jupyter-ada")}))
 KEPT: Final = record({"kept_until": moment(), "kept": integer(1), "keeps_left": integer(2)})

@@ -18,6 +18,7 @@ from dra_spawner.service.http.schemas.schema_parts import (
     moment,
     nullable,
     number,
+    of_hub,
     record,
     text,
 )
@@ -115,17 +116,19 @@ PENDING_SERVER: Final = record(
 )
 PENDING_SERVERS: Final = paged(PENDING_SERVER, incomplete_because=_INCOMPLETE)
 
-PLACEMENT_QUESTION: Final = record(
-    {
-        "shape": text("0123456789abcdef", pattern="^[0-9a-f]{16}$"),
-        "pod": text("jupyter-ada", maxLength=253),
-        "namespace": text("hub", maxLength=253),
-        "definition": text("{}"),
-        "tickets": items(text("0123456789abcdef", pattern="^[0-9a-f]{16}$")),
-        "user": text("ada", maxLength=255),
-        "groups": items(text("maths", maxLength=255)),
-    },
-    optional=("definition", "tickets", "user", "groups"),
+PLACEMENT_QUESTION: Final = of_hub(
+    record(
+        {
+            "shape": text("0123456789abcdef", pattern="^[0-9a-f]{16}$"),
+            "pod": text("jupyter-ada", maxLength=253),
+            "namespace": text("hub", maxLength=253),
+            "definition": text("{}"),
+            "tickets": items(text("0123456789abcdef", pattern="^[0-9a-f]{16}$")),
+            "user": text("ada", maxLength=255),
+            "groups": items(text("maths", maxLength=255)),
+        },
+        optional=("definition", "tickets", "user", "groups"),
+    )
 )
 _DEVICE_MARK: Final = record(
     {

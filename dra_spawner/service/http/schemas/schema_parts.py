@@ -78,6 +78,11 @@ def record(members: Mapping[str, Schema], *, optional: Iterable[str] = (), **mor
     }
 
 
+def of_hub(schema: Schema) -> Schema:
+    """A question of a hub, which may be newer and tell more: other members are left out."""
+    return {**schema, "additionalProperties": True}
+
+
 def example_of(schema: Schema) -> Any:
     """The example of a schema: its own, or that of its parts."""
     if "examples" in schema:

@@ -14,6 +14,13 @@ def test_an_object_with_known_keys() -> None:
     assert json_object(b"{}", ("profile",)) == {}
 
 
+def test_a_newer_hub_may_tell_more_than_is_known() -> None:
+    newer = b'{"profile": "gpu", "mood": 1, "\\ud800": 2}'
+    assert json_object(newer, ("profile", "pod"), is_of_hub=True) == {"profile": "gpu"}
+    with pytest.raises(HTTPError, match="must be a JSON object"):
+        json_object(b"[]", ("profile",), is_of_hub=True)
+
+
 @all_of_them("body, sentence", [
     pytest.param(b"{", "The body must be JSON.", id="no JSON"),
     pytest.param(b"\xff", "The body must be JSON.", id="no text"),
