@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Final
 
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
@@ -96,11 +97,18 @@ def _restored(
 ) -> GroupDemand | None:
     earliest = until - PAST_DAYS * MINUTES_A_DAY
     try:
-        state = json.loads(past.state)
+        state = json.loads(past.state, parse_constant=_finite, parse_float=_finite)
         return GroupDemand.restored(state, past.counts, settings, policy, earliest=earliest, latest=until)
     except (ValueError, TypeError, RecursionError) as error:
         log.warning("Scale-ahead learns %s from launches alone: %s", name, error)
         return None
+
+
+def _finite(number: str) -> float:
+    """A number. With an infinite one, or none, each later forecast would fail."""
+    if not isfinite(found := float(number)):
+        raise ValueError(f"the state has the number {number}")
+    return found
 
 
 def counts_by_group(

@@ -32,6 +32,8 @@ _BEYOND_SEEN: Final = 1.5
 #: Minutes before and after the same time of yesterday.
 _HOURS_OF_DAY: Final = 60
 #: Statements that wait for what happens: no lead time is longer.
+_STATED: Final = 7
+"""Fields of a statement that are stored."""
 _MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
 
 
@@ -243,7 +245,7 @@ class DemandRecord:
             self.unused = int(state.get("unused", 0))
             usual = state["usual_now"]
             self._usual_now = float(usual) if usual is not None else None
-            self._said = {int(minute): _statement(*each) for minute, *each in state["said"]}
+            self._said = {int(minute): _statement(*each[:_STATED]) for minute, *each in state["said"]}
             self._lead, self._renew_at = int(state["lead"]), int(state["renew_at"])
             self._is_awaiting, self._announced_at = bool(state["is_awaiting"]), int(state["announced_at"])
         except (KeyError, TypeError, AttributeError, OverflowError) as error:

@@ -14,7 +14,8 @@ from dra_spawner.scale_ahead.demand.forecast import Forecast, GroupSituation
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy, Question, WebhookAnswer
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
-#: Of the state; one of another version is not read.
+#: Of the state; one of another version is not read. It changes only if a program of before would take the state for
+#: something else: what a state has more than a program knows is ignored, and what a later version adds is optional.
 _VERSION: Final = 2
 #: Minutes by which the clocks of two leaders may differ.
 _MAX_SKEW: Final = 5
@@ -156,10 +157,9 @@ class GroupDemand:
             if state["version"] != _VERSION:
                 raise ValueError(f"the state has version {state['version']}")
             begin, end = int(state["begin"]), int(state["end"])
-            given = dict(state["situation"])
-            situation = GroupSituation(timedelta(seconds=given.pop("lead")), **given)
+            situation = _situation(state["situation"])
             record, is_learned = state["record"], bool(state["is_learned"])
-        except (KeyError, TypeError, OverflowError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"this is no state of a demand: {error!r}") from None
         if not earliest <= end <= latest + _MAX_SKEW:
             raise ValueError(f"the state is of minute {end}, and counts are known from {earliest} to {latest}")
@@ -179,3 +179,16 @@ class GroupDemand:
     def situation(self) -> GroupSituation:
         """The last situation, without what lasts for a moment only."""
         return replace(self._situation, occurrences=(), pending_spawns=0, reserved=0)
+
+
+def _situation(state: Mapping[str, Any]) -> GroupSituation:
+    """The situation that was stored, as far as it is known here."""
+    most, slots, starts = (state.get(name) for name in ("most", "slots_per_node", "node_starts_per_minute"))
+    return GroupSituation(
+        timedelta(seconds=state["lead"]),
+        present=int(state["present"]),
+        floor=int(state["floor"]),
+        most=int(most) if most is not None else None,
+        slots_per_node=int(slots) if slots is not None else None,
+        node_starts_per_minute=float(starts) if starts is not None else None,
+    )

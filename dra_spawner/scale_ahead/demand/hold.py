@@ -27,7 +27,7 @@ class RunningMaximum:
 
     def restore(self, state: list[list[float]]) -> None:
         """Take over what was noted."""
-        self._falling = deque((int(minute), float(figure)) for minute, figure in state)
+        self._falling = deque((int(minute), float(figure)) for minute, figure, *_ in state)
 
     def copy(self) -> RunningMaximum:
         """The same figures, to go on from apart."""

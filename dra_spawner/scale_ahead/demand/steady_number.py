@@ -181,9 +181,9 @@ class SteadyNumber:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what was learned."""
-        self._needs = {int(need): float(count) for need, count in state["needs"]}
+        self._needs = {int(need): float(count) for need, count, *_ in state["needs"]}
         self._hours = [float(state["hours"][hour]) for hour in range(24)]
-        self._launches, self._minutes, self._following, self._missed = map(float, state["sums"])
+        self._launches, self._minutes, self._following, self._missed = map(float, state["sums"][:4])
         self._peaks = deque(map(int, state["peaks"]), maxlen=_REMEMBERED)
         self._hour = int(state["hour"])
         self._exceeded = int(state["exceeded"])

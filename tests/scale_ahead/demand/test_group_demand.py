@@ -136,6 +136,40 @@ def test_a_demand_that_is_restored_goes_on_as_if_it_had_never_ended(seed: int) -
         assert theirs == ours, minute - BEGIN
 
 
+def newer(state: Any) -> Any:
+    """The state of a version that notes more: each object has one more key, each tuple of known length one more item."""
+    if isinstance(state, dict):
+        return {name: newer(each) for name, each in state.items() if name not in ("launches", "needs")} | {
+            "newer": [1],
+            **{name: state[name] for name in ("launches", "needs") if name in state},
+        }
+    if isinstance(state, list) and state and all(isinstance(each, list) for each in state):
+        return [[*newer(each), "newer"] if each else each for each in state]
+    return state
+
+
+def test_a_state_of_a_newer_version_is_used_as_far_as_it_is_known() -> None:
+    """As after going back to the version before."""
+    counts, situations = random_day(7)
+    lived = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    for (minute, arrivals, departures), situation in zip(counts[:700], situations, strict=False):
+        lived.step(minute, arrivals, departures, situation, {}, (arrivals, minute % 3))
+    known = {minute: (arrivals, departures) for minute, arrivals, departures in counts[:700]}
+    state = json.loads(json.dumps(lived.state()))
+    more = newer(state)
+    for name in ("recent", "departing", "burst"):
+        more["record"][name] = [*more["record"][name], "newer"]
+    more["record"]["windows"] = [*map(newer, state["record"]["windows"]), "newer"]
+    more["record"]["steady"]["sums"] += ["newer"]
+    more["record"]["steady"]["hours"] += ["newer"]
+    assert more["record"]["said"] != state["record"]["said"]
+    assert more["situation"] != state["situation"]
+    restored = GroupDemand.restored(
+        more, known, DemandSettings(), ForecastDemand(), earliest=BEGIN - 99, latest=BEGIN + 700
+    )
+    assert restored.state() == lived.state()
+
+
 def test_a_state_that_cannot_be_used_is_refused() -> None:
     lived = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
     lived.learn(launches(60), LEAD)
@@ -156,6 +190,7 @@ def test_a_state_that_cannot_be_used_is_refused() -> None:
     # Its clock was ahead by some minutes.
     assert restored(state, latest=BEGIN + 57).record.counts.end == BEGIN + 57
     bad = [{}, [], {**state, "version": 1}, {**state, "record": {}}, {**state, "situation": {"lead": "soon"}}]
+    bad += [{**state, "situation": {**state["situation"], "present": "many"}}, {**state, "situation": 3}]
     bad += [{**state, "end": each} for each in (None, float("inf"), "x")]
     bad += [{**state, "record": {**state["record"], name: 3}} for name in state["record"] if name != "lead"][:10]
     for each in bad:

@@ -58,7 +58,7 @@ class BurstDetector:
 
     def restore(self, state: list[Any]) -> None:
         """Take over what was seen."""
-        launches, since, first = state
+        launches, since, first, *_ = state
         self.launches, self._since, self._from = int(launches), int(since) if since is not None else None, int(first)
 
     def copy(self) -> BurstDetector:

@@ -82,10 +82,10 @@ class OpenWindows:
         if all(each and isinstance(each[0], str) for each in state):
             state = [state, []]  # of a version that noted no entries that have begun
         opened, begun = (
-            {(str(a), str(b), datetime.fromisoformat(c)): rest for a, b, c, *rest in each} for each in state
+            {(str(a), str(b), datetime.fromisoformat(c)): rest for a, b, c, *rest in each} for each in state[:2]
         )
-        self._since = {key: int(since) for key, (since,) in opened.items()}
-        self._begun = {key: (int(ends), int(users)) for key, (ends, users) in begun.items()}
+        self._since = {key: int(since) for key, (since, *_) in opened.items()}
+        self._begun = {key: (int(ends), int(users)) for key, (ends, users, *_) in begun.items()}
 
     def copy(self) -> OpenWindows:
         """The same windows, to go on from apart."""

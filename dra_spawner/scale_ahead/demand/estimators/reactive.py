@@ -37,7 +37,7 @@ class DecayingMean:
 
     def restore(self, state: list[float]) -> None:
         """Take over a total and its weight."""
-        self.total, self.weight = map(float, state)
+        self.total, self.weight = map(float, state[:2])
 
     def copy(self) -> DecayingMean:
         """The same mean, to go on from apart."""
