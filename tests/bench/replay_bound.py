@@ -115,8 +115,8 @@ class Knowing:
             soon = round(launches / self._lead + self._factor * sqrt(launches / self._lead))
         self._held.add(now, present + wanted)
         wanted = max(int(self._held.held(now, self._hold * self._lead + 1)) - present, 0)
-        if self._is_fewest:
-            wanted = max(fewest_for_nodes(wanted, present, PER_NODE), min(soon, wanted))
+        if self._is_fewest and (free := question.situation.free_slots) is not None:
+            wanted = max(fewest_for_nodes(wanted, free, PER_NODE), min(soon, wanted))
         return Forecast(wanted, (), decided_by=Source.FIXED)
 
 

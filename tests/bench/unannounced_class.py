@@ -246,14 +246,15 @@ class UnannouncedClass(World):
 
     def _next_minute(self, minute: int) -> None:
         own = [pod for pod in self.view().users.values() if pod.labels[names.SHAPE] == self._own.id and pod.node_name]
-        situation = replace(_situation(len(own)), pending_spawns=len(self._waiting))
+        free = len({pod.node_name for pod in own}) * _SLOTS - len(own)
+        situation = replace(_situation(len(own), free), pending_spawns=len(self._waiting))
         answer = self._demand.step(minute, self._arrivals, self._departures, situation)
         self._arrivals = self._departures = 0
         self.set_replicas(self._own, min(answer.placeholders if answer is not None else 0, _MOST), _MOST)
 
 
-def _situation(present: int) -> GroupSituation:
-    return GroupSituation(_LEAD, present, slots_per_node=_SLOTS, has_own_nodes=True, node_starts_per_minute=_STARTS)
+def _situation(present: int, free: int) -> GroupSituation:
+    return GroupSituation(_LEAD, present, slots_per_node=_SLOTS, free_slots=free, node_starts_per_minute=_STARTS)
 
 
 @cache
@@ -269,7 +270,7 @@ def _lived(seed: int) -> tuple[GroupDemand, int, tuple[int, ...]]:
         ended = ends.pop(minute, 0)
         present += launches - ended
         ends.update(minute + next(lengths) for _ in range(launches))
-        answer = demand.step(minute, launches, ended, _situation(present), served=(launches, 0))
+        answer = demand.step(minute, launches, ended, _situation(present, -present % _SLOTS), served=(launches, 0))
         target = answer.placeholders if answer is not None else 0
     return demand, target, tuple(end - begin for end in ends.elements())
 

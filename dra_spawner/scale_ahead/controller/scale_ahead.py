@@ -27,7 +27,7 @@ from dra_spawner.scale_ahead.controller.demand_learning import (
     learned_demand,
 )
 from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions, ScaleAheadMode
-from dra_spawner.scale_ahead.controller.own_nodes import has_own_nodes
+from dra_spawner.scale_ahead.controller.own_nodes import free_slots
 from dra_spawner.scale_ahead.controller.policy_settings import policy_for
 from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
@@ -375,9 +375,9 @@ class ScaleAhead(RecordSink):
             most=group.replicas.max,
             occurrences=occurrences,
             slots_per_node=slots.slots or self._fullest[group.shape] or None,
-            has_own_nodes=self.has_autoscaler()
-            and len(kinds) <= 1
-            and has_own_nodes(view, group.shape, nodes, slots.slots),
+            free_slots=free_slots(view, group.shape, nodes, servers, slots.slots)
+            if self.has_autoscaler() and len(kinds) <= 1
+            else None,
             node_starts_per_minute=starts,
         )
 

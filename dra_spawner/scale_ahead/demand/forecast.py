@@ -45,8 +45,9 @@ class GroupSituation:
     """Servers that fit a new node; None if it is not known."""
     node_starts_per_minute: float | None = None
     """New nodes in a minute at most; None if unlimited."""
-    has_own_nodes: bool = False
-    """Whether its servers share their nodes with no others."""
+    free_slots: int | None = None
+    """Slots that are free on nodes with servers, and that no others can take; None where this is not so, or not known.
+    Such a node stays without placeholders."""
 
     @property
     def starts_per_minute(self) -> float:
@@ -304,16 +305,17 @@ def _until_begin(record: DemandRecord, found: Forecast, now: int) -> Forecast:
 
 
 def _on_whole_nodes(found: Forecast, settings: DemandSettings, situation: GroupSituation, least: int) -> Forecast:
-    """A forecast with as few placeholders as need the same nodes: what fits the rest of a node finds it free.
+    """A forecast with as few placeholders as need the same nodes: what fits free slots of a node needs no placeholder.
 
     Parameters
     ----------
     least
         Placeholders that are wanted in any case.
     """
-    if settings.fill_nodes or not situation.has_own_nodes or situation.pending_spawns or not situation.slots_per_node:
+    free, slots = situation.free_slots, situation.slots_per_node
+    if settings.fill_nodes or free is None or situation.pending_spawns or not slots:
         return found
-    fewest = fewest_for_nodes(found.placeholders, situation.present, situation.slots_per_node)
+    fewest = fewest_for_nodes(found.placeholders, free, slots)
     number = max(fewest, min(least, found.placeholders))
     return replace(found, placeholders=number, spared=found.placeholders - number)
 

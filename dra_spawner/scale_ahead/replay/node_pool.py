@@ -77,6 +77,11 @@ class NodePool:
         """Servers that wait for a node."""
         return len(self._waiting)
 
+    @property
+    def free_beside_servers(self) -> int:
+        """Free slots of nodes on which servers run; empty nodes are left out."""
+        return self.free - len(self._by_use[0]) * self._slots
+
     def begin(self, minute: int, on_wait: Callable[[int, int], None]) -> None:
         """Begin a minute: nodes become usable, servers end, and waiting servers get free slots.
 

@@ -95,7 +95,7 @@ def replay(
             floor=scenario.floor,
             occurrences=calendar.near(minute),
             slots_per_node=kind.slots,
-            has_own_nodes=not pool.waiting,
+            free_slots=None if pool.waiting else pool.free_beside_servers,
             node_starts_per_minute=kind.starts_per_minute,
         )
         hits = launches - missed if target else 0

@@ -283,15 +283,15 @@ def test_a_forecast_knows_whether_others_are_on_its_nodes() -> None:
     found.world.node("a", cpu="100", gpus=8)
     found.world.user("ann", {"gpu": gpu_claim()})
     found.minutes(2)
-    assert found.ahead.situations["gpu"].has_own_nodes
+    assert found.ahead.situations["gpu"].free_slots == 7
     found.ahead.has_autoscaler = lambda: False
     found.minutes(1)
-    assert not found.ahead.situations["gpu"].has_own_nodes, "a placeholder costs no node, and is ready sooner"
+    assert found.ahead.situations["gpu"].free_slots is None, "a placeholder costs no node, and is ready sooner"
     found.ahead.has_autoscaler = lambda: True
     found.world.user("ben")
     found.minutes(2)
     assert found.world.node_of("ben") == "a"
-    assert not found.ahead.situations["gpu"].has_own_nodes
+    assert found.ahead.situations["gpu"].free_slots is None
 
 
 def test_a_policy_of_a_choice_and_one_of_all_others() -> None:

@@ -256,32 +256,33 @@ def shared_nodes(present: int) -> GroupSituation:
 
 
 def test_free_slots_of_nodes_that_are_needed_anyway_get_no_placeholder() -> None:
-    """As few placeholders as need the same nodes, but enough for the launches of a minute, and for users who are known."""
+    """As few placeholders as need the same nodes, but enough for the launches of a minute, and for users who are known.
+
+    A node on which servers run stays: what fits its free slots needs no placeholder, however many these are.
+    """
     rate = [1 if minute % 4 == 0 else 0 for minute in range(400)]
     host = Host()
     shared = GroupSituation(LEAD, present=42, slots_per_node=10)
     answer = host.minutes(400, lambda minute: rate[(minute - BEGIN) % 400], shared)
-    own = replace(shared, has_own_nodes=True)
+    own = replace(shared, free_slots=8)
 
     def asked(unused: int = 0, **changes: Any) -> Forecast:
         record = host.record.later()
         record.unused = unused
         return forecast(record, replace(own, **changes), host.now)
 
-    full = answer.placeholders
+    full, at_once = answer.placeholders, 2
     assert 4 < full <= 8
-    at_once, nodes = 2, -(-(42 + full) // 10)
-    assert asked().placeholders == max((nodes - 1) * 10 - 42 + 1, at_once) < full
+    assert asked().placeholders == at_once
     assert asked().spared == full - asked().placeholders
     assert "fewer, as the same nodes have free slots for them" in asked().reason
-    # One server more, or one less: the same nodes, or as many more as all of the placeholders would need.
-    found = {present: asked(present=present).placeholders for present in range(42, 52)}
-    assert all(-(-(present + each) // 10) == -(-(present + full) // 10) for present, each in found.items())
-    assert min(found.values()) == at_once
+    # As many further nodes as all of the placeholders would need.
+    found = [asked(free_slots=free).placeholders for free in range(30)]
+    assert found == [max(free + 1, at_once) if free < full else at_once for free in range(30)]
     # What is there is deleted slowly; what a launch takes is not made anew.
     assert [asked(unused).placeholders for unused in (1, 3, full + 9)] == [at_once, 3, full]
     assert host.minutes(1, 1, own).placeholders == full - 2
-    full = asked(has_own_nodes=False).placeholders
+    full = asked(free_slots=None).placeholders
     assert asked(pending_spawns=1).placeholders == full, "servers wait for nodes"
     assert asked(floor=4).placeholders >= 4
     assert asked(occurrences=(host.entry(2, 5),)).placeholders >= full, "until the entry begins it only rises"

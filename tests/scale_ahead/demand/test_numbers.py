@@ -74,13 +74,17 @@ def test_whole_nodes() -> None:
 
 
 def test_the_fewest_placeholders_that_need_the_same_nodes() -> None:
-    for present in range(25):
-        for number in range(25):
-            nodes = whole_nodes(number, present, 10).nodes
-            fewest = fewest_for_nodes(number, present, 10)
-            assert whole_nodes(fewest, present, 10).nodes == nodes
+    """Servers leave slots of their nodes free: fewer than a node has if they are packed, and more if some have ended."""
+    for free in range(35):
+        for number in range(45):
+            fewest = fewest_for_nodes(number, free, 10)
+            assert _further_nodes(fewest, free) == _further_nodes(number, free)
             assert (number > 0) <= fewest <= number
-            assert fewest <= 1 or whole_nodes(fewest - 1, present, 10).nodes < nodes
+            assert fewest <= 1 or _further_nodes(fewest - 1, free) < _further_nodes(number, free)
+
+
+def _further_nodes(placeholders: int, free: int) -> int:
+    return max(-(-(placeholders - free) // 10), 0)
 
 
 def test_a_node_has_slots() -> None:

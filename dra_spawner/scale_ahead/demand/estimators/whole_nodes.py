@@ -1,4 +1,4 @@
-"""Placeholders as parts of nodes: what fits the free rest of a node that is there anyway needs no other."""
+"""Placeholders as parts of nodes: what fits the free slots of a node that is there anyway needs no other."""
 
 from __future__ import annotations
 
@@ -49,14 +49,17 @@ def whole_nodes(placeholders: int, present: int, slots_per_node: int) -> WholeNo
     return WholeNodes(nodes, nodes * slots_per_node - wanted)
 
 
-def fewest_for_nodes(placeholders: int, present: int, slots_per_node: int) -> int:
-    """The fewest placeholders that need as many nodes as a number of them; the rest of the last node is free anyway.
+def fewest_for_nodes(placeholders: int, free_slots: int, slots_per_node: int) -> int:
+    """The fewest placeholders that need as many nodes as a number of them.
+
+    A node on which servers run stays, so what fits its free slots needs no node, and the rest of the last node is free
+    anyway. One placeholder is left at least, so that there is a warm one.
 
     Parameters
     ----------
-    present
-        Servers that run, on nodes of their own.
+    free_slots
+        Slots that servers leave free on their nodes.
     """
-    if not placeholders:
-        return 0
-    return placeholders - min((present + placeholders - 1) % slots_per_node, placeholders - 1)
+    if placeholders <= free_slots:
+        return min(placeholders, 1)
+    return placeholders - (placeholders - free_slots - 1) % slots_per_node
