@@ -155,6 +155,11 @@ class ClusterUnderTest:
 
         await self._there(publish())
 
+    async def pull_image(self, node: str, image: str) -> None:
+        """Let a node have an image. The kubelet does it, as it writes the whole list of its images."""
+        assert self.kubelet is not None
+        await self._there(self.kubelet.add_image(node, image))
+
     async def remove_node(self, name: str) -> None:
         """Switch a node off."""
         assert self.kubelet is not None

@@ -87,6 +87,11 @@ async def life(
         pods = [each["metadata"]["uid"] for each in await objects("v1", "pods")]
         return [each for each in await objects("v1", "events") if each["involvedObject"].get("uid") in pods]
 
+    async def are_told() -> bool:
+        """Whether there is an event for each container that was started; they are written in the background."""
+        told = {_container(each["involvedObject"]) for each in await events() if each["reason"] == "Started"}
+        return all(begun in told for each in await objects("v1", "pods") for begun in _begun(each))
+
     async def left() -> list[str]:
         return [
             f"{plural} {each['metadata']['name']}" for kind, plural in KINDS for each in await objects(kind, plural)
@@ -114,6 +119,7 @@ async def life(
     found["options"] = spawner.orm_spawner.user_options
     for group, plural in KINDS:
         found[plural] = [_masked(each) for each in await objects(group, plural)]
+    await eventually(are_told, f"events tell the start of {user.name}")
     # Only the first pod of an image makes its node pull it.
     found["events"] = sorted({f"{each['type']} {each['reason']}" for each in await events()} - {"Normal Pulling"})
     if spawner.enable_user_namespaces:
@@ -140,6 +146,22 @@ def _waits(pod: Mapping[str, Any]) -> bool:
     """Whether nothing will start a pod: no scheduler, or an init container that does not end here."""
     statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
     return pod["spec"]["schedulerName"] != "default-scheduler" or any("running" in each["state"] for each in statuses)
+
+
+def _begun(pod: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The containers of a pod that were started, as `_container` names them."""
+    status = pod.get("status") or {}
+    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return [
+        (pod["metadata"]["uid"], f"spec.containers{{{each['name']}}}")
+        for each in statuses
+        if each["state"].keys() & {"running", "terminated"}
+    ]
+
+
+def _container(involved: Mapping[str, Any]) -> tuple[str, str]:
+    """The pod and the container that an event is about."""
+    return involved["uid"], involved.get("fieldPath", "")
 
 
 def _masked(value: Any) -> Any:

@@ -7,17 +7,22 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator
 
+import pytest
+from aiohttp import web
+
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.kube.client.api import KubernetesApi
+from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from tests.cluster.example_objects import pod
 from tests.cluster.fake_runtime import FakeRuntime
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.polling import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS, eventually
 
 from .kubelet_pods import NODE, container_status, waiting_reason
+
+NODE_STATUS = resource_path("v1", "nodes", name="node-a", subresource="status")
 
 
 async def test_crash_loop_backs_off(embedded_cluster: ClusterUnderTest):
@@ -71,6 +76,35 @@ async def test_kubelet_gets_over_an_ailing_api_server(cluster: ClusterUnderTest)
             assert proxy.count("patch", "pods/status") >= 3
         finally:
             await kubelet.stop()
+
+
+async def test_images_of_a_node_are_reported_one_at_a_time(
+    embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier report that arrives late would take a later image away."""
+    goes_on, pass_on, held = asyncio.Event(), FaultProxy.pass_on, list[str]()
+
+    async def first_is_late(of: FaultProxy, request: web.Request, body: bytes) -> web.StreamResponse:
+        if (request.method, request.path) == ("PATCH", NODE_STATUS) and not held:
+            held.append(request.path)
+            await goes_on.wait()
+        return await pass_on(of, request, body)
+
+    monkeypatch.setattr(FaultProxy, "pass_on", first_is_late)
+    async with embedded_cluster.fault_proxy() as proxy, api_through(embedded_cluster, proxy) as api:
+        kubelet = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
+        await kubelet.start()
+        try:
+            first = asyncio.create_task(kubelet.add_image("node-a", "first"))
+            await eventually(lambda: held, "the first image is reported")
+            second = asyncio.create_task(kubelet.add_image("node-a", "second"))
+            await asyncio.wait({second}, timeout=0.5)  # it waits; without that it is done by then
+            goes_on.set()
+            await asyncio.gather(first, second)
+        finally:
+            await kubelet.stop()
+    images = (await embedded_cluster.admin.get(NODE_STATUS))["status"]["images"]
+    assert [each["names"] for each in images] == [["first:latest"], ["second:latest"]]
 
 
 async def test_new_kubelet_adopts_pods_and_a_broken_watch_is_begun_again(cluster: ClusterUnderTest):

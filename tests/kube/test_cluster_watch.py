@@ -299,8 +299,12 @@ async def test_devices_that_discovery_names_are_not_absent(embedded_cluster: Clu
     async with watched_through_proxy(embedded_cluster, prepare) as (proxy, watch):
         await eventually(lambda: len(watch.problems()) == 5, "each kind of devices has its problem")
         assert watch.has_devices
+
+        def unknown() -> list[Kind]:
+            return [kind for kind, each in watch.knowledge().items() if each is not Knowledge.KNOWN]
+
+        await eventually(lambda: unknown() == [*RESOURCES][2:], "pods and nodes are known", shows=unknown)
         assert not watch.synced
-        assert [kind for kind, each in watch.knowledge().items() if each is not Knowledge.KNOWN] == [*RESOURCES][2:]
         proxy.heal()
         await synced(watch)
         # What was seen once is not absent, whatever discovery says.

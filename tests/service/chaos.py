@@ -165,9 +165,8 @@ class Chaos(ChaosWorld):
 
     async def pull(self) -> None:
         """Every node has pulled all images."""
-        body = {"status": {"images": [{"names": [IMAGE], "sizeBytes": 1}]}}
         for name in self.nodes:
-            await self.cluster.admin.patch(resource_path("v1", "nodes", name=name, subresource="status"), body)
+            await self.cluster.pull_image(name, IMAGE)
 
     async def placeholder_fails(self) -> None:
         """The kubelet ends a placeholder and leaves the pod object, as when a node is short of memory."""

@@ -45,8 +45,7 @@ from dra_spawner.service.http.requests.limited_server import LimitedServer
 from dra_spawner.service.http.tickets import ticket_handlers
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
-from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.access import manifests
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import FaultProxy, Request
@@ -54,6 +53,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS
 from tests.local_server import serving_tornado
 from tests.placeholders.controller.objects import prepare, user_pod
+from tests.placeholders.controller.seen_servers import claims_of, has_devices
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.running import running
 from tests.service.open_service import open_to_all
@@ -153,31 +153,25 @@ class Replica:
 
     async def until_running(self, name: str) -> Json:
         """Wait until a server runs, and the replica sees it with its devices; its pod."""
+        key = ObjectKey(self.cluster.namespace, name)
         found = await self.cluster.wait_running(name)
-        await self._until_seen(
-            name,
-            lambda pod, claims: pod.is_running and all(pod.uid in {each.uid for each in c.consumers} for c in claims),
-        )
+
+        def is_seen() -> bool:
+            snapshot = self.controller.watch.snapshot
+            return has_devices(snapshot, key) and snapshot.pods[key].is_running
+
+        await self.until(is_seen, f"{name} is seen with its devices")
         return found
 
     async def until_pending(self, name: str) -> None:
         """Wait until the replica sees a pending server and the claims that were made for it."""
-        await self._until_seen(name, lambda pod, _: not pod.node_name)
-
-    async def _until_seen(self, name: str, condition: Callable[[Pod, Sequence[TrackedClaim]], bool]) -> None:
-        """Wait until the replica sees a server with all its claims: pods and claims have a watch each."""
-        namespace = self.cluster.namespace
+        key = ObjectKey(self.cluster.namespace, name)
 
         def is_seen() -> bool:
             snapshot = self.controller.watch.snapshot
-            pod = snapshot.pods.get(ObjectKey(namespace, name))
-            if pod is None:
-                return False
-            wanted = [ObjectKey(namespace, each.claim or "") for each in pod.claims if each.is_needed]
-            claims = [snapshot.claims[each] for each in wanted if each in snapshot.claims]
-            return len(claims) == len(wanted) and condition(pod, claims)
+            return claims_of(snapshot, key) is not None and not snapshot.pods[key].node_name
 
-        await self.until(is_seen, f"{name} is seen with its claims")
+        await self.until(is_seen, f"{name} is pending, with its claims")
 
     async def decide(self, rounds: int = 5) -> None:
         """Until some more rounds of decisions are over."""

@@ -165,10 +165,7 @@ async def test_why_a_placeholder_is_not_warm_yet(embedded_cluster: ClusterUnderT
         assert "node-a not for users yet: 1 image to be pulled (example.com/notebook:1)" in text
         assert "not for users yet an image or a device is missing" in text, "words about nodes are explained"
         assert reason_text in text_of(await service.get("placeholders-page"))
-        # By then the kubelet has written the node's status.
-        await cluster.wait_running(shown["name"])
-        images = [{"names": ["example.com/notebook:1"], "sizeBytes": 1}]
-        await cluster.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": images}})
+        await cluster.pull_image("node-a", "example.com/notebook:1")
         await service.until_warm(GPU, 1)
         (shown,) = json.loads(await service.get("placeholders"))["items"]
         assert (shown["state"], shown["starting_because"]) == ("warm", "")

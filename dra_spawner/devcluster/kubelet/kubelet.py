@@ -168,6 +168,10 @@ class Kubelet:
                 await self._api.delete(path, grace_period_seconds=0, uid=metadata["uid"], missing_ok=True)
         await self._agent.remove(name)
 
+    async def add_image(self, node_name: str, image: str) -> None:
+        """Let a node have an image that no pod of it has pulled."""
+        await self._agent.add_image(node_name, image)
+
     async def wait_schedulable(self, timeout_seconds: float = 30.0) -> None:
         """Wait until the control plane sees all nodes as ready. Raises TimeoutError."""
         await self._agent.wait_schedulable(timeout_seconds)

@@ -128,6 +128,7 @@ class NodeAgent:
         self._api = api
         self._clock = clock
         self.nodes: dict[str, JsonObject] = {}
+        self._images_written = asyncio.Lock()
 
     async def register(self, node: JsonObject) -> JsonObject:
         """Create the Node object, or adopt the existing one, and its Lease; return the object.
@@ -171,14 +172,19 @@ class NodeAgent:
                     log.warning("Heartbeat failed: node=%s error=%s", name, error)
 
     async def add_image(self, name: str, image: str) -> None:
+        """Report one more image of a node.
+
+        One report at a time: an earlier one that arrives late would take the later image away.
+        """
         node = self.nodes.get(name)
         if node is None:
             return
-        images = [*(node["status"].get("images") or []), image_entry(image)]
-        node["status"]["images"] = images
-        await self._api.patch(
-            resource_path("v1", "nodes", name=name, subresource="status"), {"status": {"images": images}}
-        )
+        node["status"]["images"] = [*(node["status"].get("images") or []), image_entry(image)]
+        async with self._images_written:
+            await self._api.patch(
+                resource_path("v1", "nodes", name=name, subresource="status"),
+                {"status": {"images": node["status"]["images"]}},
+            )
 
     async def wait_schedulable(self, timeout_seconds: float = 30.0) -> None:
         """Wait until the control plane sees all nodes as ready; it taints new nodes for a moment.

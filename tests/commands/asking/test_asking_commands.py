@@ -68,7 +68,8 @@ async def test_an_on_call_engineer_asks_and_drains(
         assert (drained["name"], drained["by"], drained["reason"]) == ("node-a", "user ada", "new driver")
         assert await terminal.run("drain", "node-b") == (1, "", "dra-spawner: There is no node of this name.\n")
 
-        await embedded_cluster.publish(*server_objects("jupyter-eve", GPU, WHOLE))
+        # Without a placeholder on the node its device is free, and no machine has as many processors.
+        await embedded_cluster.publish(*server_objects("jupyter-eve", GPU, WHOLE, cpu="10000"))
         await service.until_pending("jupyter-eve")
         code, out, _ = await terminal.run("status")
         assert code == 1

@@ -94,8 +94,7 @@ async def test_simultaneous_requests_get_the_same_answer(
         assert len(asked) <= 1
         # A device that another pod got meanwhile is not reserved on the strength of an older answer.
         await world.user("eve", WHOLE)
-        await world.until(lambda: bool(world.node_of("eve")))
-        await world.until(lambda: all(each.claim.is_allocated for each in world.watch.snapshot.claims.values()))
+        await world.until_placed("eve")
         assert await answer() is not AvailabilityState.FREE
 
 

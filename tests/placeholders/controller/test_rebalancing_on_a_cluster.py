@@ -119,7 +119,7 @@ async def test_users_go_to_the_truly_busiest_node(prepared: ClusterUnderTest) ->
         manifest = user_pod(name, half, ready=False)
         manifest["spec"] |= spec
         await prepared.publish(manifest)
-        await world.until(lambda: bool(world.node_of(name)), what=f"{name} has a node")
+        await world.until_placed(name)
 
     async with at_work(prepared, (HALF, ReplicaRange(0, 0)), drain_below=-1.0) as world:
         await add_node_with_placeholders(world, "node-placeholders", 3, PART)

@@ -32,8 +32,9 @@ from dra_spawner.service.http.api.placement_handler import reservation_json
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import PRIORITY_CLASS, image_list
+from tests.integration.devices import PRIORITY_CLASS
 from tests.placeholders.controller.objects import IMAGE, Json, node, user_pod
+from tests.placeholders.controller.seen_servers import has_devices
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.presence import present
 from tests.running import running
@@ -114,8 +115,7 @@ class PlaceholderWorld:
         await self.until(lambda: name in self.watch.snapshot.nodes, what=f"node {name}")
 
     async def pull(self, node: str) -> None:
-        status = {"images": image_list([IMAGE])}
-        await self.cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status})
+        await self.cluster.pull_image(node, IMAGE)
 
     async def user(self, name: str, claims: Mapping[str, Json] | None = None, **kind: Any) -> None:
         """Create a user's pod with its own claims."""
@@ -160,7 +160,12 @@ class PlaceholderWorld:
         manifest["metadata"]["labels"][names.COMPONENT] = component
         manifest["spec"] |= spec
         await self.cluster.publish(manifest)
-        await self.until(lambda: bool(self.node_of(name)), what=f"{name} has a node")
+        await self.until_placed(name)
+
+    async def until_placed(self, name: str) -> None:
+        """Wait until the watch shows a pod with its node and its devices."""
+        key = self.key(name)
+        await self.until(lambda: has_devices(self.watch.snapshot, key), what=f"{name} has a node and its devices")
 
     async def leave(self, name: str) -> None:
         await self.cluster.admin.delete(self.cluster.path("pods", name), grace_period_seconds=0)
