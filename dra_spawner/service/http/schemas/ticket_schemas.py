@@ -28,6 +28,8 @@ TICKETS: Final = paged(
             "hub": text("jupyterhub/dra-spawner-shapes"),
             "over_budget": flag(),
             "placeholder": text("placeholder-01234567-89abcdef"),
+            "kept_node": text("node-7"),
+            "kept_until": nullable(moment()),
             **_SHOWN,
         }
     ),

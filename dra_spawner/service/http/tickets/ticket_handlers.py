@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from tornado.web import HTTPError
@@ -10,6 +11,7 @@ from dra_spawner.fairness.tickets.ticket_book import TicketBook, TicketStanding
 from dra_spawner.placeholders.lifecycle import TicketEvent
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
+from dra_spawner.service.http.requests.page_frame import may
 from dra_spawner.service.http.schemas.ticket_schemas import OWN_TICKETS, TICKETS
 from dra_spawner.service.tickets.followed_tickets import FollowedTickets
 from dra_spawner.ticket_store.ticket_store import TicketsUnavailable
@@ -42,7 +44,10 @@ class _TicketsBase(PlaceholderHandler):
 
 
 class TicketsHandler(_TicketsBase):
-    """``GET api/tickets``: all tickets, also of other hubs that share the queue, in their order; then ended ones."""
+    """``GET api/tickets``: all tickets, also of other hubs that share the queue, in their order; then ended ones.
+
+    Names of users are for administrators of the service.
+    """
 
     @endpoint("Tickets of all users, in their order.", Access.READ, answer=TICKETS, query=(LIMIT_OR_ALL, CONTINUE))
     async def get(self) -> None:
@@ -50,23 +55,34 @@ class TicketsHandler(_TicketsBase):
         if followed is None:
             self.write_page([])
             return
-        book, now = followed.present, followed.now()
-        ended = sorted((each for each in book.tickets.values() if not each.state.is_open), key=lambda e: -e.number)
-        shown = [*book.open, *ended]
-        self.write_page(
-            [
-                {
-                    "id": each.id,
-                    "number": each.number,
-                    "user": each.user,
-                    "hub": each.hub,
-                    "over_budget": each.is_behind,
-                    "placeholder": each.placeholder,
-                    **_shown(standing),
-                }
-                for each, standing in zip(shown, book.standings(shown, now), strict=True)
-            ]
-        )
+        with_names = may(Access.ADMIN, self.web, self.hub_user)
+        self.write_page(tickets_json(followed.present, followed.now(), with_names=with_names))
+
+
+def tickets_json(book: TicketBook, now: datetime, *, with_names: bool) -> list[dict[str, Any]]:
+    """All tickets in their order, then ended ones.
+
+    Parameters
+    ----------
+    with_names
+        Whether the names of users are told.
+    """
+    ended = sorted((each for each in book.tickets.values() if not each.state.is_open), key=lambda e: -e.number)
+    shown = [*book.open, *ended]
+    return [
+        {
+            "id": each.id,
+            "number": each.number,
+            "user": each.user if with_names else "",
+            "hub": each.hub,
+            "over_budget": each.is_behind,
+            "placeholder": each.placeholder,
+            "kept_node": each.kept_node,
+            "kept_until": each.kept_until.isoformat() if each.kept_until is not None else None,
+            **_shown(standing),
+        }
+        for each, standing in zip(shown, book.standings(shown, now), strict=True)
+    ]
 
 
 class TicketHandler(_TicketsBase):
