@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -28,14 +29,16 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def serving_app(app: web.Application, **options: Any) -> AsyncIterator[str]:
+async def serving_app(
+    app: web.Application, *, encryption: ssl.SSLContext | None = None, **options: Any
+) -> AsyncIterator[str]:
     """The address of an aiohttp application."""
     # With a limit of zero, aiohttp waits for ever for an answer that is under way.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, **options)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=encryption).start()
+        yield f"http{'s' if encryption is not None else ''}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 

@@ -263,6 +263,14 @@ class SpawnerSettings(KubeSpawner):
         """,
     )
 
+    placeholder_service_ca_file = Unicode(
+        config=True,
+        help="""
+        File with the certificates of the authorities by which the hub trusts the service, if the service's ``url`` in
+        the hub begins with ``https``. By default those of a hub with ``internal_ssl``, else those of the system.
+        """,
+    )
+
     placement_wait_seconds = Float(
         1.0,
         min=0.1,

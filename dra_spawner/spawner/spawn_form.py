@@ -136,11 +136,8 @@ class SpawnForm:
     @property
     def availability(self) -> AvailabilityClient | None:
         """The hub's questions to the service about availability; None where no service is configured."""
-        return (
-            availability_client(self._spawner.placeholder_service, self._server.log)
-            if is_configured(self._spawner.placeholder_service)
-            else None
-        )
+        name, ca_file = self._spawner.placeholder_service, self._spawner.placeholder_service_ca_file
+        return availability_client(name, self._server.log, ca_file) if is_configured(name) else None
 
     async def choices_of_form(self) -> FormChoices:
         """Return the choices of the last form, or of a new one."""

@@ -45,7 +45,9 @@ async def budgets(url: str) -> Any:
 async def keep(url: str) -> Any:
     now = utc_now()
     pod = {"metadata": {"annotations": {IDLE_NOTICE: Notice(warned_at=now, stops_at=now).text()}}}
-    spawner = SimpleNamespace(placeholder_service="dra-spawner", namespace="hub", pod_name="jupyter-ada")
+    spawner = SimpleNamespace(
+        placeholder_service="dra-spawner", placeholder_service_ca_file="", namespace="hub", pod_name="jupyter-ada"
+    )
     server: Any = SimpleNamespace(pod=lambda: pod, spawner=spawner, pod_key="hub/jupyter-ada", log=LOG)
     try:
         await keep_server(server)

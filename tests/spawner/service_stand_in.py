@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -69,12 +70,14 @@ class ServiceStandIn:
         return web.json_response(self.class_news)
 
     @contextlib.asynccontextmanager
-    async def listening(self) -> AsyncIterator[ServiceStandIn]:
+    async def listening(self, encryption: ssl.SSLContext | None = None) -> AsyncIterator[ServiceStandIn]:
         app = web.Application()
         app.router.add_post(f"{PREFIX}api/placements", self._handle)
         app.router.add_get(f"{PREFIX}api/profiles", self._handle)
         app.router.add_get(f"{PREFIX}api/class-news", self._tell_class_news)
-        async with serving_app(app) as self.url:
+        app.router.add_post(f"{PREFIX}api/standing", self._handle)
+        app.router.add_post(f"{PREFIX}api/idle-servers/keep", self._handle)
+        async with serving_app(app, encryption=encryption) as self.url:
             yield self
 
 

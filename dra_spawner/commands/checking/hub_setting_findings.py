@@ -36,6 +36,7 @@ JUDGED: Final = frozenset(
         "optional_devices_wait_seconds",
         "other_user_options",
         "placeholder_service",
+        "placeholder_service_ca_file",
         "placement_wait_seconds",
         "retry_failed_pod_after_seconds",
         "shapes_config_map",

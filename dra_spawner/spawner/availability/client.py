@@ -166,10 +166,10 @@ class AvailabilityClient:
         self._last_problem = problem
 
 
-def availability_client(service: str, log: Logger) -> AvailabilityClient:
-    """The client of this hub for a service of this name."""
+def availability_client(service: str, log: Logger, ca_file: str = "") -> AvailabilityClient:
+    """The client of this hub for a service of this name; `service_of_hub` says what the file is."""
     return this_hub().shared(
-        ("availability", service), lambda: AvailabilityClient(lambda: service_of_hub(service), log)
+        ("availability", service), lambda: AvailabilityClient(lambda: service_of_hub(service, ca_file), log)
     )
 
 
@@ -179,9 +179,8 @@ class _NoAnswer(Exception):
 
 async def _get(address: ServiceAddress, query: Mapping[str, str]) -> tuple[object, float]:
     """The service's answer, and its age in seconds when the service gave it."""
-    headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
     async with (
-        aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+        address.session() as session,
         # The token is for the service alone, not for an address that an answer points to.
         session.get(address.url + "api/profiles", params=query, allow_redirects=False) as response,
     ):

@@ -74,15 +74,15 @@ async def keep_server(server: ServerContext) -> None:
     """
     if idle_note(notice_of_pod(server.pod()), datetime.now(UTC)) is None:
         raise NotKept("This server is not about to be stopped.")
-    address = service_of_hub(server.spawner.placeholder_service)
+    spawner = server.spawner
+    address = service_of_hub(spawner.placeholder_service, spawner.placeholder_service_ca_file)
     if address is None:
         raise NotKept(_FAILED)
     question = {"namespace": server.spawner.namespace, "pod": server.spawner.pod_name}
-    headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
     try:
         async with (
             asyncio.timeout(_SECONDS),
-            aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            address.session() as session,
             session.post(address.url + "api/idle-servers/keep", json=question, allow_redirects=False) as response,
         ):
             status, body = response.status, await whole_body(response, _MAX_BYTES)

@@ -55,7 +55,11 @@ class DevicesHandler(OwnServerHandler):
         session = parts.home.session()
         spawner = parts.server.spawner
         use = await own_budget_sentences(
-            spawner.placeholder_service, spawner.user.name, parts.server.user_groups, self.log
+            spawner.placeholder_service,
+            spawner.user.name,
+            parts.server.user_groups,
+            self.log,
+            spawner.placeholder_service_ca_file,
         )
         end = session.as_json() if session is not None else {}
         self.finish({**found.as_json(), **end, **({"use": use} if use else {})})

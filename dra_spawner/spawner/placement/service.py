@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from logging import Logger
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -27,6 +30,9 @@ _MOST_GROUP_BYTES: Final = 48 * 2**10
 _NEWER_KEYS: Final = (("tickets",), ("user", "groups"))
 
 
+_unreadable: Final = set[str]()
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
     """Address and token of the service.
@@ -37,10 +43,21 @@ class ServiceAddress:
         URL of the service's root, with a slash at the end.
     token
         The service's own API token, which only the hub has otherwise.
+    encryption
+        What an address that begins with ``https`` is trusted by; None for the system's authorities.
     """
 
     url: str
     token: str = field(repr=False)
+    encryption: ssl.SSLContext | None = field(default=None, repr=False)
+
+    def session(self) -> aiohttp.ClientSession:
+        """A session that sends the token. It must follow no redirects: the token is for the service alone."""
+        return aiohttp.ClientSession(
+            headers={"Authorization": f"token {self.token}", "Accept": "application/json"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            connector=aiohttp.TCPConnector(ssl=self.encryption) if self.encryption is not None else None,
+        )
 
 
 def is_configured(name: str) -> bool:
@@ -53,13 +70,44 @@ def is_configured(name: str) -> bool:
     )
 
 
-def service_of_hub(name: str) -> ServiceAddress | None:
-    """A service of the hub in this process; None if no service of this name has an address and a token."""
+def service_of_hub(name: str, ca_file: str = "") -> ServiceAddress | None:
+    """A service of the hub in this process; None if no service of this name has an address and a token.
+
+    Parameters
+    ----------
+    ca_file
+        The setting ``placeholder_service_ca_file``.
+    """
     hub = running_hub()
     service = hub._service_map.get(name) if name and hub is not None else None
     if service is None or not service.url or not service.api_token:
         return None
-    return ServiceAddress(url_path_join(service.url, service.prefix), service.api_token)
+    encryption = _encryption(hub, ca_file) if service.url.startswith("https:") else None
+    return ServiceAddress(url_path_join(service.url, service.prefix), service.api_token, encryption)
+
+
+def _encryption(hub: Any, ca_file: str) -> ssl.SSLContext | None:
+    """The file's authorities, or those of a hub with ``internal_ssl``; None for the system's."""
+    files = (hub.internal_ssl_key, hub.internal_ssl_cert, hub.internal_ssl_ca) if hub.internal_ssl else ("", "", "")
+    files = ("", "", ca_file) if ca_file else files
+    if not files[-1]:
+        return None
+    try:
+        return _context(*files, Path(files[-1]).stat().st_mtime_ns)
+    except OSError as error:  # of a file that is missing, or no certificate
+        if (problem := f"{files[-1]}: {error}") not in _unreadable:  # once in the log
+            hub.log.warning("The dra-spawner service is not trusted, as certificates cannot be read: %s", problem)
+            _unreadable.add(problem)
+        return None
+
+
+@lru_cache(maxsize=4)
+def _context(key: str, certificate: str, ca_file: str, changed: int) -> ssl.SSLContext:
+    """The context of some files; a file that has changed is read again."""
+    context = ssl.create_default_context(cafile=ca_file)
+    if key and certificate:
+        context.load_cert_chain(certificate, key)
+    return context
 
 
 def told_of_user(user: str, groups: Iterable[str]) -> dict[str, Any]:
@@ -151,9 +199,8 @@ class _UnknownShape(Exception):
 
 
 async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
-    headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
     async with (
-        aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+        address.session() as session,
         # No redirects, as the token must not be sent to other addresses.
         session.post(address.url + "api/placements", json=question, allow_redirects=False) as response,
     ):

@@ -35,15 +35,19 @@ class _Known:
     pause_until: float = 0.0
 
 
-async def own_budget_sentences(service: str, user: str, groups: Iterable[str], log: Logger) -> tuple[str, ...]:
+async def own_budget_sentences(
+    service: str, user: str, groups: Iterable[str], log: Logger, ca_file: str = ""
+) -> tuple[str, ...]:
     """Sentences about the budgets of a user; none without budgets that are enforced, and without an answer in time.
 
     Parameters
     ----------
     service
         Name of the service in the hub.
+    ca_file
+        As `service_of_hub`.
     """
-    address = service_of_hub(service)
+    address = service_of_hub(service, ca_file)
     known = this_hub().shared(("budgets", service), _Known)
     now = monotonic()
     told_at, sentences = known.of_user.get(user, (-_SAME_SECONDS, ()))
@@ -52,11 +56,10 @@ async def own_budget_sentences(service: str, user: str, groups: Iterable[str], l
     told = told_of_user(user, groups)
     if not told:
         return ()
-    headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
     try:
         async with (
             asyncio.timeout(_WAIT_SECONDS),
-            aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            address.session() as session,
             # The token is for the service alone.
             session.post(address.url + "api/standing", json=told, allow_redirects=False) as response,
         ):

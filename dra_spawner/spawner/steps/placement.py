@@ -45,7 +45,8 @@ class ServicePlacement(Step):
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
         """Return the step if there is a service, and no other step chooses the node."""
-        address = service_of_hub(attempt.spawner.placeholder_service)
+        spawner = attempt.spawner
+        address = service_of_hub(spawner.placeholder_service, spawner.placeholder_service_ca_file)
         return cls(attempt, address) if address is not None and not attempt.node_is_chosen else None
 
     async def prepare_request(self, pod: Any) -> bool:

@@ -50,7 +50,7 @@ async def class_notes(user: Any) -> list[ClassNote]:
     """Return what is to be said of a user's classes. Never raises: a home page without notes is better than none."""
     try:
         service = str(getattr(user.spawner, "placeholder_service", ""))
-        address = service_of_hub(service)
+        address = service_of_hub(service, str(getattr(user.spawner, "placeholder_service_ca_file", "")))
         if address is None:
             return []
         news = this_hub().shared(("class news", service), _ClassNews)
@@ -94,11 +94,10 @@ class _ClassNews:
         return self._items if monotonic() - self._answered_at < _LONGEST_AGE_SECONDS else []
 
     async def _ask(self, address: ServiceAddress) -> None:
-        headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
         try:
             async with (
                 asyncio.timeout(_LIMIT_SECONDS),
-                aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+                address.session() as session,
                 # The token is for the service alone, not for an address that an answer points to.
                 session.get(f"{address.url}api/class-news", allow_redirects=False) as answer,
             ):

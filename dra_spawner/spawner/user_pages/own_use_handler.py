@@ -22,6 +22,13 @@ class OwnUseHandler(QuietHandler):
             raise HTTPError(403)
         if (parts := parts_of(user.spawner)) is None:
             raise HTTPError(404)
-        service = parts.server.spawner.placeholder_service
+        spawner = parts.server.spawner
+        sentences = await own_budget_sentences(
+            spawner.placeholder_service,
+            user.name,
+            parts.server.user_groups,
+            self.log,
+            spawner.placeholder_service_ca_file,
+        )
         self.set_header("Cache-Control", "no-store")
-        self.finish({"sentences": await own_budget_sentences(service, user.name, parts.server.user_groups, self.log)})
+        self.finish({"sentences": sentences})
