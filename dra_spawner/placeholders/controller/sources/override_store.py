@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import methodcaller
 from typing import Final
 
 from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.log_once import LogOnce
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.rights import missing_right
 from dra_spawner.kube.client.versions import is_older
@@ -21,11 +22,19 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.resource import Resource
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.orders import is_order_done
-from dra_spawner.placeholders.planner.targets.overrides import Overrides, overrides_data, read_overrides
+from dra_spawner.placeholders.planner.targets.overrides import Overrides
+from dra_spawner.placeholders.planner.targets.stored_overrides import (
+    OverridesTooLarge,
+    OverridesUnreadable,
+    changed_data,
+    read_overrides,
+    unreadable_keys,
+)
 from dra_spawner.simulator.model.claims import ObjectKey
 
 log = logging.getLogger(__name__)
 
+_UNREADABLE: Final = "%s is no valid JSON. What was known before counts; mend it, or empty it"
 #: Tries of a change that others write at the same time.
 _TRIES: Final = 5
 #: Time between two looks for orders that are done.
@@ -66,6 +75,8 @@ class OverrideStore(InformerTask):
         self._callbacks = [on_change]
         self._present = Overrides()
         self._version = ""
+        self._unreadable: list[str] = []
+        self._log_once = LogOnce(log)
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
         super().__init__(Informer(api, resource, self, settings=settings), name)
         self._exists = False
@@ -82,9 +93,12 @@ class OverrideStore(InformerTask):
 
     @property
     def problem(self) -> str:
-        """Why the settings cannot be followed; empty if they can."""
-        problem = self._informer.status.problem
-        return f"cannot follow ConfigMap {self._name}: {problem}" if problem else ""
+        """Why the settings cannot be followed, or a part of them; empty if they can."""
+        if problem := self._informer.status.problem:
+            return f"cannot follow ConfigMap {self._name}: {problem}"
+        if self._unreadable:
+            return f"ConfigMap {self._name}: {_UNREADABLE % ', '.join(self._unreadable)}"
+        return ""
 
     @property
     def unknown_because(self) -> str:
@@ -110,7 +124,7 @@ class OverrideStore(InformerTask):
                 obj = await self._read()
                 changed = change(read_overrides(obj).active(self._now()))
                 try:
-                    self.put(await self._write(obj, changed))
+                    self.put(await self._write(obj, changed_data(obj, changed)))
                 except KubernetesError as error:
                     if error.conflict or error.already_exists:
                         continue
@@ -122,6 +136,12 @@ class OverrideStore(InformerTask):
                 because = f"upgrade the chart dra-spawner, which has the ConfigMap {self._name}"
             log.warning("Settings cannot be written: error=%s", error)
             raise OverridesUnavailable(f"Settings cannot be stored at present: {because}.") from None
+        except OverridesUnreadable as error:
+            because = f"ConfigMap {self._name} was edited, and {error}"
+            raise OverridesUnavailable(f"Settings cannot be stored at present: {because}.") from None
+        except OverridesTooLarge:
+            because = f"ConfigMap {self._name} is full. Delete classes or settings that are not needed any more"
+            raise OverridesUnavailable(f"Settings cannot be stored at present: {because}.") from None
         raise OverridesUnavailable("Settings cannot be stored at present: others change them at the same time.")
 
     async def _read(self) -> JsonObject | None:
@@ -132,11 +152,10 @@ class OverrideStore(InformerTask):
                 return None
             raise
 
-    async def _write(self, obj: JsonObject | None, changed: Overrides) -> JsonObject:
-        data = overrides_data(changed)
+    async def _write(self, obj: JsonObject | None, data: Mapping[str, str]) -> JsonObject:
         if obj is not None:
             path = resource_path("v1", "configmaps", self._namespace, self._name)
-            return await self._api.replace(path, {**obj, "data": {**(obj.get("data") or {}), **data}})
+            return await self._api.replace(path, {**obj, "data": data})
         labels = {names.MANAGED_BY: names.MANAGER}
         metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
         # The shipped roles have no right to create it: the chart has it, empty.
@@ -150,11 +169,13 @@ class OverrideStore(InformerTask):
             return
         self._version = version
         self._exists = True
-        self._take(read_overrides(obj))
+        self._unreadable = unreadable_keys(obj)
+        self._log_once.present([self.problem] if self._unreadable else [])
+        self._take(read_overrides(obj, self._present))
 
     def remove(self, key: ObjectKey) -> None:
         """Note that the ConfigMap is gone."""
-        self._exists = False
+        self._exists, self._unreadable = False, []
         self._take(Overrides())
 
     def _take(self, settings: Overrides) -> None:

@@ -1,19 +1,18 @@
 """Overrides: targets of placeholders, pauses, nodes to drain, and whether anything is decided, set for a time.
 
 What they order once is kept here until it is done, so that the next leader knows it, too. Calendar entries that they
-add stay until they are deleted. All is stored in a ConfigMap, with an audit trail of the latest changes. An invalid
-part is left out, as another writer may have written it.
+add stay until they are deleted. All is stored in a ConfigMap (`stored_overrides`), with an audit trail of the latest
+changes.
 """
 
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
@@ -22,9 +21,8 @@ from dra_spawner.placeholders.planner.targets.class_records import (
     ClassRecords,
     EntryOwner,
     class_records_text,
-    read_class_records,
 )
-from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, DeletionOrder, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.policy import DeletionOrder, Policy, ReplicaRange
 from dra_spawner.simulator.model.claims import ObjectKey
 
 #: Limit of settings at a time, so that the ConfigMap stays small.
@@ -36,16 +34,10 @@ MAX_ORDERS: Final = 100
 #: Time after which an order that could not be carried out is dropped.
 ORDER_LASTING: Final = timedelta(minutes=5)
 #: Limit of entries in the audit trail; the oldest ones are dropped.
-_MAX_AUDITED: Final = 500
-_SETTINGS_KEY: Final = "settings.json"
-_ORDERS_KEY: Final = "orders.json"
-_ENTRIES_KEY: Final = "calendar-entries.json"
-_CLASSES_KEY: Final = "classes.json"
-_AUDIT_KEY: Final = "audit.json"
+MAX_AUDITED: Final = 500
 _LONGEST: Final = 1_000
 #: Limits of the stored text: a ConfigMap holds 1 MiB.
 _MAX_ENTRIES_TEXT: Final = 250_000
-_MAX_AUDIT_TEXT: Final = 350_000
 _MAX_CLASSES_TEXT: Final = 330_000
 
 
@@ -204,7 +196,7 @@ class Overrides:
     def with_setting(self, setting: Override) -> Overrides:
         """The same with one more setting, in place of an earlier one."""
         return replace(self, settings={**self.settings, setting.key: setting}).audited(
-            AuditEntry(setting.at, setting.by, "set", " ".join(setting.key), json.dumps(_setting_json(setting)))
+            AuditEntry(setting.at, setting.by, "set", " ".join(setting.key), json.dumps(setting_json(setting)))
         )
 
     def without(self, key: OverrideKey, by: str, at: datetime) -> Overrides:
@@ -256,7 +248,7 @@ class Overrides:
 
     def audited(self, entry: AuditEntry) -> Overrides:
         """The same with one more entry in the audit trail."""
-        return replace(self, audit=(*self.audit, entry)[-_MAX_AUDITED:])
+        return replace(self, audit=(*self.audit, entry)[-MAX_AUDITED:])
 
     @property
     def acting(self) -> Override | None:
@@ -294,39 +286,8 @@ def _about_entry(at: datetime, by: str, change: str, name: str, written: JsonObj
     return AuditEntry(at, by, change, f"calendar-entry {name}", json.dumps(written)[:_LONGEST] if written else "")
 
 
-def overrides_data(settings: Overrides) -> dict[str, str]:
-    """The data of the ConfigMap."""
-    audit = (
-        {"at": each.at.isoformat(), "by": each.by, "change": each.change, "subject": each.subject}
-        | ({"details": each.details} if each.details else {})
-        for each in settings.audit
-    )
-    return {
-        _SETTINGS_KEY: json.dumps([_setting_json(each) for _, each in sorted(settings.settings.items())], indent=1),
-        _ORDERS_KEY: json.dumps([_order_json(each) for each in settings.orders]),
-        _ENTRIES_KEY: json.dumps(settings.entries),
-        _CLASSES_KEY: class_records_text(settings.classes),
-        _AUDIT_KEY: _newest(map(json.dumps, audit)),
-    }
-
-
-def read_overrides(obj: JsonObject | None) -> Overrides:
-    """The settings in a ConfigMap; empty without one."""
-    data = obj.get("data") if obj is not None else None
-    data = data if isinstance(data, dict) else {}
-    settings = [each for each in map(_read_setting, _read_list(data.get(_SETTINGS_KEY))) if each is not None]
-    audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
-    orders = [each for each in map(_read_order, _read_list(data.get(_ORDERS_KEY))) if each is not None]
-    return Overrides(
-        {each.key: each for each in settings[:MAX_OVERRIDES]},
-        tuple(audit[-_MAX_AUDITED:]),
-        tuple(orders[:MAX_ORDERS]),
-        _read_entries(data.get(_ENTRIES_KEY)),
-        read_class_records(data.get(_CLASSES_KEY)),
-    )
-
-
-def _setting_json(setting: Override) -> JsonObject:
+def setting_json(setting: Override) -> JsonObject:
+    """The setting as it is stored."""
     found: JsonObject = {"kind": setting.kind, "name": setting.name, "by": setting.by, "at": setting.at.isoformat()}
     if setting.until is not None:
         found["until"] = setting.until.isoformat()
@@ -337,94 +298,3 @@ def _setting_json(setting: Override) -> JsonObject:
     if setting.evict_at is not None:
         found["evict_at"] = setting.evict_at.isoformat()
     return found
-
-
-def _order_json(order: StoredOrder) -> JsonObject:
-    return {
-        "namespace": order.key.namespace,
-        "name": order.key.name,
-        "uid": order.uid,
-        "server": order.server,
-        "by": order.by,
-        "at": order.at.isoformat(),
-    }
-
-
-def _newest(audit: Iterable[str]) -> str:
-    """A JSON list of the last entries, as many as may be stored."""
-    kept: deque[str] = deque()
-    size = 0
-    for each in audit:
-        kept.append(each)
-        size += len(each) + 2
-        while size > _MAX_AUDIT_TEXT:
-            size -= len(kept.popleft()) + 2
-    return f"[{', '.join(kept)}]"
-
-
-def _read_list(text: object) -> Iterable[Any]:
-    found = _read_json(text)
-    return found if isinstance(found, list) else []
-
-
-def _read_entries(text: object) -> dict[str, JsonObject]:
-    found = _read_json(text)
-    return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
-
-
-def _read_json(text: object) -> object:
-    try:
-        return json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _read_setting(written: Any) -> Override | None:
-    try:
-        kind = OverrideKind(written["kind"])
-        replicas = None
-        if kind is OverrideKind.PLACEHOLDERS:
-            replicas = ReplicaRange(_number(written["min"]), _number(written["max"]))
-            if replicas.min > replicas.max:
-                return None
-        until = _moment(written["until"]) if "until" in written else None
-        evict_at = _moment(written["evict_at"]) if "evict_at" in written else None
-        texts = (_text(written["name"]), _text(written["by"]))
-        reason = _text(written.get("reason", ""))
-        return Override(kind, *texts, _moment(written["at"]), until, reason, replicas, evict_at)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _read_order(written: Any) -> StoredOrder | None:
-    try:
-        namespace, name, uid, server, by = (_text(written[key]) for key in ("namespace", "name", "uid", "server", "by"))
-        return StoredOrder(ObjectKey(namespace, name), uid, server, by, _moment(written["at"]))
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _read_audit(written: Any) -> AuditEntry | None:
-    try:
-        by, change, subject = (_text(written[key]) for key in ("by", "change", "subject"))
-        return AuditEntry(_moment(written["at"]), by, change, subject, _text(written.get("details", "")))
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _number(found: object) -> int:
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MAX_PLACEHOLDERS:
-        raise ValueError(found)
-    return found
-
-
-def _text(found: object) -> str:
-    if not isinstance(found, str) or len(found) > 4 * _LONGEST:
-        raise ValueError(found)
-    return found
-
-
-def _moment(found: object) -> datetime:
-    if not isinstance(found, str):
-        raise ValueError(found)
-    return datetime.fromisoformat(found).astimezone(UTC)

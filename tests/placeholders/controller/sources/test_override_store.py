@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from dra_spawner import names
-from dra_spawner.placeholders.controller.sources.override_store import OverrideStore
+from dra_spawner.kube.client.api import resource_path
+from dra_spawner.placeholders.controller.sources.override_store import OverrideStore, OverridesUnavailable
 from dra_spawner.placeholders.planner.targets.overrides import (
     Override,
     OverrideKind,
     Overrides,
-    overrides_data,
 )
+from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 from tests.service.replica import publish_settings
@@ -46,4 +49,31 @@ async def test_settings_are_unknown_until_they_are_read(embedded_cluster: Cluste
     async with store:
         assert store.unknown_because == f"ConfigMap {names.SETTINGS_CONFIG_MAP} was not read yet"
         await eventually(lambda: not store.unknown_because, "they are read")
+        assert store.present.settings == {}
+
+
+async def test_a_mistake_in_the_configmap_takes_no_settings_and_is_not_overwritten(
+    embedded_cluster: ClusterUnderTest,
+) -> None:
+    cluster = embedded_cluster
+    await publish_settings(cluster)
+    path = resource_path("v1", "configmaps", cluster.namespace, names.SETTINGS_CONFIG_MAP)
+
+    async def edit(text: str) -> None:
+        obj = await cluster.admin.get(path)
+        await cluster.admin.replace(path, {**obj, "data": {**obj["data"], "settings.json": text}})
+
+    async with OverrideStore(cluster.admin, cluster.namespace, now=lambda: NOW) as store:
+        await store.change(lambda present: present.with_setting(OBSERVING))
+        await edit("[{,}]")
+        await eventually(lambda: store.problem, "the mistake is seen")
+        assert "settings.json is no valid JSON" in store.problem
+        assert store.present.settings == {OBSERVING.key: OBSERVING}
+        with pytest.raises(
+            OverridesUnavailable, match=r"its key settings\.json is no valid JSON; mend it, or empty it"
+        ):
+            await store.change(lambda present: present.without(OBSERVING.key, "user ada", NOW))
+        assert (await cluster.admin.get(path))["data"]["settings.json"] == "[{,}]"
+        await edit("")
+        await eventually(lambda: not store.problem, "it is mended")
         assert store.present.settings == {}

@@ -17,8 +17,9 @@ from dra_spawner.placeholders.planner.targets.class_records import (
     class_records_text,
     read_class_records,
 )
-from dra_spawner.placeholders.planner.targets.overrides import Overrides, overrides_data, read_overrides
+from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
+from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data, read_overrides
 from tests.all_of_them import all_of_them
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)

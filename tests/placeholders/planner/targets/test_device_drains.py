@@ -13,9 +13,8 @@ from dra_spawner.placeholders.planner.targets.overrides import (
     Override,
     OverrideKind,
     Overrides,
-    overrides_data,
-    read_overrides,
 )
+from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data, read_overrides
 from tests.all_of_them import all_of_them
 
 NOW = datetime(2027, 1, 31, 12, tzinfo=UTC)

@@ -17,10 +17,9 @@ from dra_spawner.placeholders.planner.targets.overrides import (
     OverrideKind,
     Overrides,
     StoredOrder,
-    overrides_data,
-    read_overrides,
 )
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data, read_overrides
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.examples import example_count
 
