@@ -42,7 +42,13 @@ from dra_spawner.fairness.tickets.ticket_book import (
     TicketRefused,
     TicketStanding,
 )
-from dra_spawner.fairness.tickets.ticket_data import MAX_BYTES, TicketsCorrupt, book_data, read_book
+from dra_spawner.fairness.tickets.ticket_data import (
+    MAX_BYTES,
+    TicketsCorrupt,
+    book_data,
+    changed_book_data,
+    read_book,
+)
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.placeholders.lifecycle import TicketEvent
 
@@ -285,10 +291,11 @@ class TicketStore:
         before = self._book_of(found)
         answer, after = decide(before)
         if after is not before:
-            data = book_data(after)
+            stored = found.get("data") if found is not None else None
+            data = changed_book_data(after, before, stored)
             if _size(data) > MAX_BYTES:
                 after = replace(after, waits=None)  # neither places nor devices depend on them
-                data = book_data(after)
+                data = changed_book_data(after, before, stored)
             if _size(data) > MAX_BYTES:
                 raise TicketsCorrupt(f"it would have more than {MAX_BYTES} bytes")
             if found is None:

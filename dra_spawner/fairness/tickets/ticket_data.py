@@ -7,10 +7,11 @@ ones keep as they are. It changes no field, and adds no state: older ones could 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from dra_spawner.common.kept_json import by_fields, with_unknown
 from dra_spawner.fairness.tickets.interval_widths import MOST_STRETCH, IntervalWidths
 from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
@@ -39,14 +40,32 @@ class TicketsCorrupt(Exception):
 
 def book_data(book: TicketBook) -> dict[str, str]:
     """The data of the ConfigMap: ASCII, one line for each ticket."""
-    lines = ",\n".join(json.dumps(_ticket_json(each), separators=(",", ":")) for each in _by_number(book))
     return {
-        _TICKETS_KEY: f"[{lines}]",
+        _TICKETS_KEY: _lines(_ticket_json(each) for each in _by_number(book)),
         _NUMBER_KEY: str(book.next_number),
         _WAITS_KEY: json.dumps(_waits_json(book.waits), separators=(",", ":")) if book.waits is not None else "",
         _WIDTHS_KEY: json.dumps({hub: [each.below, each.above] for hub, each in sorted(book.widths.items())}),
         _SERVED_KEY: json.dumps({hub: at.isoformat() for hub, at in sorted(book.served.items())}),
     }
+
+
+def changed_book_data(book: TicketBook, before: TicketBook, stored: object) -> dict[str, str]:
+    """The data of the ConfigMap after a change, with what a newer version has noted about the tickets that are left.
+
+    Parameters
+    ----------
+    before
+        What was read of the present data.
+    stored
+        The present data.
+    """
+    data, known = book_data(book), book_data(before)[_TICKETS_KEY]
+    present = stored.get(_TICKETS_KEY) if isinstance(stored, Mapping) else None
+    if not present or present == known:
+        return data
+    tickets = json.loads(data[_TICKETS_KEY])
+    kept = with_unknown(tickets, json.loads(known), json.loads(present), by_fields("id"))
+    return data | {_TICKETS_KEY: _lines(kept)}
 
 
 def read_book(data: object) -> TicketBook:
@@ -75,6 +94,11 @@ def read_book(data: object) -> TicketBook:
     if not 0 < number < _MAX_NUMBER or any(each.number >= number for each in tickets):
         raise TicketsCorrupt(f"the next number, {number}, is not above all numbers")
     return TicketBook(by_id, number, waits, by_hub, at)
+
+
+def _lines(tickets: Iterable[Any]) -> str:
+    lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in tickets)
+    return f"[{lines}]"
 
 
 def _by_number(book: TicketBook) -> list[Ticket]:
