@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from dra_spawner.common.log_once import LogOnce
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
@@ -30,6 +31,7 @@ _LOOK_AGAIN_SECONDS: Final = 1.0
 _OPENING_SECONDS: Final = 10.0
 #: Limit of the time for reading it.
 _READING_SECONDS: Final = 120.0
+_READ_AGAIN_AFTER: Final = timedelta(minutes=15)
 #: Servers whose waits are estimated in one look; others have no estimate.
 _MAX_AT_ONCE: Final = 20
 #: A server that has been pending for longer when it is seen first has no estimate at its creation.
@@ -46,6 +48,8 @@ class WaitLearning:
         self._history = history
         self._tasks = OwnedTasks()
         self._has_learned = False
+        self._not_before = datetime.min.replace(tzinfo=UTC)
+        self._log_once = LogOnce(log, "Waits are not yet estimated by the history, which cannot be read: %s")
         self._reading = BlockingCalls("lengths of sessions", _READING_SECONDS)
         controller.launch_waits.on_launch(self._note_bound)
 
@@ -67,18 +71,23 @@ class WaitLearning:
     async def _run(self) -> None:
         await self._controller.watch.wait_synced()
         await self._controller.shapes.wait_synced()
-        if not self._has_learned:
-            self._has_learned = True  # once in a term
-            try:
-                await self._learn()
-            except Exception:
-                log.exception("Waits are not estimated by the history.")
         while True:
+            await self.learn()
             try:
                 await self.look()
             except Exception:  # users are served without estimates
                 log.exception("Waits of pending servers are not estimated.")
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    async def learn(self) -> None:
+        """Learn from the history once in a term, as soon as it can be read: a database that is away is asked again."""
+        if self._has_learned:
+            return
+        self._has_learned = True  # also after a defect, which would come again
+        try:
+            self._has_learned = await self._learn()
+        except Exception:
+            log.exception("Waits are not estimated by the history.")
 
     async def look(self) -> None:
         """Estimate the waits of servers that are pending since a moment ago."""
@@ -97,25 +106,28 @@ class WaitLearning:
     def _note_bound(self, bound: BoundServer) -> None:
         self.calibration.bound(bound.pod.uid, self._controller.now())
 
-    async def _learn(self) -> None:
-        """Learn from the history, as far as it can be read."""
-        database = await self._database()
+    async def _learn(self) -> bool:
+        """Learn from the history, as far as it can be read; whether nothing is left to learn."""
+        now = self._controller.now()
+        if not self._history.is_on:
+            return True
+        database = await self._database() if now >= self._not_before else None
         if database is None:
-            return
-        since = self._controller.now() - _PAST
+            return False
+        since = now - _PAST
         try:
             launches, nodes = await self._reading(lambda: _read(database, since))
         except (SQLAlchemyError, OSError) as error:
-            log.warning("Waits are not estimated by the history, which cannot be read: %s", error)
-            return
+            self._not_before = now + _READ_AGAIN_AFTER
+            self._log_once.present([str(error)])
+            return False
         if launches:
             self._controller.sessions.learn(launches, max(since, launches[0].asked))
         self._controller.node_ceilings.record_all(nodes)
+        return True
 
     async def _database(self) -> HistoryDatabase | None:
         recorder = self._history.recorder
-        if not self._history.is_on:
-            return None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_OPENING_SECONDS):
                 while recorder.database is None and not recorder.problem:  # noqa: ASYNC110

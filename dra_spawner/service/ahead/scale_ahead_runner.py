@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from dra_spawner.common.log_once import LogOnce
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import LearnedDemand, NodeLeadTime
@@ -42,6 +43,7 @@ RECORDING_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.2
 #: Time for the history of weeks, of which a database may have millions of launches.
 _READING_SECONDS: Final = 120.0
+_READ_AGAIN_AFTER: Final = timedelta(minutes=15)
 
 
 class ScaleAheadRunner:
@@ -75,6 +77,8 @@ class ScaleAheadRunner:
         self._tasks = OwnedTasks()
         self._has_learned = False
         self._may_store = False
+        self._not_before = datetime.min.replace(tzinfo=UTC)
+        self._log_once = LogOnce(log, "Scale-ahead learns nothing yet from the history, which cannot be read: %s")
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
         self.classes = AnnouncedClasses(controller, self.added)
@@ -150,19 +154,27 @@ class ScaleAheadRunner:
 
     async def _forecast(self) -> None:
         await self._wait_synced()
-        if not self._has_learned:
-            self._has_learned = True  # once in a term: what is learned twice counts twice
-            try:
-                await self._learn()
-            except Exception:  # forecasts then learn from what they see
-                log.exception("Scale-ahead learns nothing from the history.")
         while True:
+            await self.learn()
             try:
                 await self.added.move()
             except Exception:  # they count where they are, and are moved later
                 log.exception("Calendar entries of an earlier version are not moved.")
             self._advance()
             await asyncio.sleep(_seconds_left(self._controller.now()) + _SETTLE_SECONDS)
+
+    async def learn(self) -> None:
+        """Learn from the history once in a term, as soon as it can be read; until then forecasts learn what they see.
+
+        A database that is away when the service starts is asked again: without its past, forecasts know no weekday.
+        """
+        if self._has_learned:
+            return
+        self._has_learned = True  # also after a defect, which would come again
+        try:
+            self._has_learned = await self._learn()
+        except Exception:
+            log.exception("Scale-ahead learns nothing from the history.")
 
     def _advance(self) -> None:
         """Forecast, and remember nodes. After a defect there, the last targets stay and everything else goes on."""
@@ -178,31 +190,33 @@ class ScaleAheadRunner:
             for each in learned:
                 self._history.recorder.record(each)
 
-    async def _learn(self) -> None:
-        """Learn from the history if it can be read."""
+    async def _learn(self) -> bool:
+        """Learn from the history if it can be read; whether nothing is left to learn."""
         ahead, now = self._controller.scale_ahead, self._controller.now()
-        database = await self._database()
+        if not self._history.is_on:
+            return True
+        database = await self._database() if now >= self._not_before else None
         if database is None:
-            return
+            return False
         try:
             past, nodes = await self._reading(lambda: read_past(database, now))
             states = await self._reading(lambda: database.learned_demands(now - _PAST))
         except (SQLAlchemyError, OSError) as error:  # or it does not answer
-            log.warning("Scale-ahead learns nothing from the history, which cannot be read: %s", error)
-            return
+            self._not_before = now + _READ_AGAIN_AFTER
+            self._log_once.present([str(error)])
+            return False
         ahead.record_all(nodes)
         self._may_store = True  # what was not read must not be replaced by less
         await ahead.learn(past, self._controller.groups(), states, self._controller.view())
         log.info("Scale-ahead has learned: minutes=%d nodes=%d", len(past), len(nodes))
+        return True
 
     async def _database(self) -> HistoryDatabase | None:
         """The database, once the recorder has written its first records; None if it cannot be opened in time."""
         recorder = self._history.recorder
-        if not self._history.is_on:
-            return None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RECORDING_SECONDS):
-                while (recorder.database is None and not recorder.problem) or recorder.queued:  # noqa: ASYNC110
+                while (recorder.database is None or recorder.queued) and not recorder.problem:  # noqa: ASYNC110
                     await asyncio.sleep(_POLL_SECONDS)  # the recorder's thread has no event for this
         return recorder.database
 
