@@ -26,7 +26,6 @@ from sqlalchemy import (
     text,
     tuple_,
     type_coerce,
-    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
@@ -65,12 +64,15 @@ from dra_spawner.history.schema import (
     node_lead_times,
     settings,
 )
+from dra_spawner.history.statements import as_number, between, earliest, end_absent
 from dra_spawner.history.stored_settings import (
     LAST_SEEN,
+    WRITER,
     hash_plain_names,
     key_of_file,
     last_seen_of,
     stored_names,
+    writer_of,
 )
 from dra_spawner.history.user_names import UserNameMode, UserNames
 
@@ -83,6 +85,8 @@ _UPGRADE_LOCK: Final = 0x6472612D
 _PAGE: Final = 5_000
 _MINUTE: Final = 60 * MICROSECONDS
 _DAY: Final = 24 * 60 * _MINUTE
+#: Time after which a service that has noted nothing writes no more.
+_PRESENT: Final = timedelta(minutes=3)
 
 
 class DeletedCounts(tuple[int, int]):
@@ -188,7 +192,7 @@ class HistoryDatabase:
             case PresentServers():
                 for each in group:
                     assert isinstance(each, PresentServers)
-                    _end_absent(connection, each.uids)
+                    end_absent(connection, each.uids)
             case Launch():
                 rows = [launch_row(each, self.names) for each in group if isinstance(each, Launch)]
                 self._upsert(connection, launches, rows)
@@ -213,7 +217,7 @@ class HistoryDatabase:
                 values[column.name] = func.coalesce(column, new[column.name])
         if table is node_lead_times:
             # The oldest pod that waited for the node may be seen later than others.
-            values["asked"] = _earliest(node_lead_times.c.asked, new.asked)
+            values["asked"] = earliest(node_lead_times.c.asked, new.asked)
         else:
             # What was observed replaces an estimate: an end, or that the server still runs. A leader's last records may
             # be written after the first ones of the next leader.
@@ -239,13 +243,26 @@ class HistoryDatabase:
         insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
         return insert(table)
 
-    def note_seen(self, now: datetime) -> None:
-        """Store that the service observes the cluster now: an end that it does not observe is later than this time."""
-        row = {"name": LAST_SEEN, "value": now.isoformat()}
-        statement = self._insert(settings).values(row)
+    def note_seen(self, now: datetime, writer: str = "") -> None:
+        """Store that the service observes the cluster now: an end that it does not observe is later than this time.
+
+        Parameters
+        ----------
+        writer
+            Name of the service; empty stores none.
+        """
+        rows = [{"name": LAST_SEEN, "value": now.isoformat()}]
+        rows += [{"name": WRITER, "value": writer}] if writer else []
+        statement = self._insert(settings)
         change = statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
         with self._writing() as connection:
-            connection.execute(change)
+            connection.execute(change, rows)
+
+    def present_writer(self, now: datetime) -> str:
+        """Name of the service that has written within some minutes; empty if there is none, or it has no name."""
+        with self._reading() as connection:
+            seen = last_seen_of(connection)
+            return writer_of(connection) if seen is not None and abs(now - seen) < _PRESENT else ""
 
     def delete_calendar_entry(self, name: str) -> None:
         """Delete a calendar entry if it exists."""
@@ -288,7 +305,7 @@ class HistoryDatabase:
 
         They are read in pages, so no transaction is open while the caller works.
         """
-        conditions = _between(launches.c.asked, begin, end)
+        conditions = between(launches.c.asked, begin, end)
         if profile:
             conditions.append(launches.c.profile == profile)
         yield from self._pages(launches, launches.c.asked, launches.c.uid, conditions, launch_of)
@@ -297,7 +314,7 @@ class HistoryDatabase:
         self, kind: str | None = None, begin: datetime | None = None, end: datetime | None = None
     ) -> Iterator[NodeLeadTime]:
         """Lead times of nodes of a kind (None: all kinds) that were created from `begin` to `end`, the oldest first."""
-        conditions = _between(node_lead_times.c.created, begin, end)
+        conditions = between(node_lead_times.c.created, begin, end)
         if kind is not None:
             conditions.append(node_lead_times.c.kind == kind)
         key = node_lead_times.c.uid
@@ -305,7 +322,7 @@ class HistoryDatabase:
 
     def decisions(self, begin: datetime | None = None, end: datetime | None = None) -> Iterator[RecordedDecision]:
         """Decisions from `begin` to `end`, the oldest first."""
-        conditions = _between(decisions.c.at, begin, end)
+        conditions = between(decisions.c.at, begin, end)
         yield from self._pages(decisions, decisions.c.at, decisions.c.id, conditions, decision_of)
 
     def arrivals(self, begin: datetime, end: datetime) -> list[MinuteCount]:
@@ -333,7 +350,7 @@ class HistoryDatabase:
         """Time of the first launch that the service recorded itself; None without one."""
         with self._reading() as connection:
             of_service = launches.c.source == SERVICE, launches.c.asked >= EPOCH
-            first = select(_as_number(launches.c.asked)).where(*of_service).order_by(launches.c.asked).limit(1)
+            first = select(as_number(launches.c.asked)).where(*of_service).order_by(launches.c.asked).limit(1)
             with contextlib.suppress(SenselessRow):
                 return time_of(connection.scalar(first))
         return None
@@ -352,7 +369,7 @@ class HistoryDatabase:
         minute = (type_coerce(column, BigInteger) // _MINUTE).label("minute")
         counts = (
             select(minute, launches.c.profile, launches.c.choice, func.count())
-            .where(*_between(column, begin, end))
+            .where(*between(column, begin, end))
             .group_by(minute, launches.c.profile, launches.c.choice)
             .order_by(minute, launches.c.profile, launches.c.choice)
         )
@@ -373,7 +390,7 @@ class HistoryDatabase:
     ) -> Iterator[_Read]:
         """What is read of each row. A row that makes no sense is left out: another program may have written it."""
         # Times as numbers: a conversion that fails would end the whole page.
-        columns = [_as_number(each) if isinstance(each.type, UtcTime) else each for each in table.columns]
+        columns = [as_number(each) if isinstance(each.type, UtcTime) else each for each in table.columns]
         after: tuple[Any, Any] | None = None
         while True:
             wanted = select(*columns).where(*conditions).order_by(order, key).limit(_PAGE)
@@ -402,14 +419,6 @@ class HistoryDatabase:
             log.warning("%s: table=%s row=%.100r cause=%s", what, table.name, key, cause)
 
 
-# --- parts of statements ----------------------------------------------------------------------------------------------
-
-
-def _as_number(column: Column[Any]) -> ColumnElement[int]:
-    """A column of times, as it is stored."""
-    return type_coerce(column, BigInteger).label(column.name)
-
-
 def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Groups of consecutive records of one type, in the given order."""
     group: list[Record] = []
@@ -420,28 +429,3 @@ def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:
         group.append(record)
     if group:
         yield group
-
-
-def _between(column: Column[Any], begin: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
-    if begin is not None:
-        found.append(column >= begin)
-    if end is not None:
-        found.append(column < end)
-    return found
-
-
-def _earliest(present: Column[Any], new: Column[Any]) -> ColumnElement[Any]:
-    return case((or_(present.is_(None), new < present), new), else_=present)
-
-
-def _end_absent(connection: Connection, present: frozenset[str]) -> None:
-    """End open launches that are not in the cluster: when the service last observed it, or at their last known time."""
-    is_open = and_(launches.c.ended.is_(None), launches.c.source == SERVICE)
-    seen = last_seen_of(connection)
-    columns = (launches.c.uid, launches.c.asked, launches.c.bound, launches.c.running)
-    for uid, *times in connection.execute(select(*columns).where(is_open)).all():
-        if uid not in present:
-            ended = max(filter(None, (*times, seen)), default=None)
-            change = {"ended": ended, "end_is_estimate": True}
-            connection.execute(update(launches).where(launches.c.uid == uid).values(change))

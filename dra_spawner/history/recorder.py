@@ -31,8 +31,19 @@ from dra_spawner.history.stored_settings import KeyFileError
 
 log = logging.getLogger(__name__)
 
-_UNAVAILABLE: Final = (SQLAlchemyError, NewerDatabase, HistoryUrlError, KeyFileError, OSError)
 _LONGEST_PROBLEM: Final = 300
+
+
+class AnotherWriter(Exception):
+    """Raised where the service of another hub writes into the database: each would end the launches of the other."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(
+            f"another service writes into this database, the one of {writer}; each hub needs a database of its own"
+        )
+
+
+_UNAVAILABLE: Final = (SQLAlchemyError, NewerDatabase, HistoryUrlError, KeyFileError, AnotherWriter, OSError)
 
 
 class RecordOutcome(StrEnum):
@@ -82,6 +93,9 @@ class Recorder(RecordSink):
         Age after which launches and lead times are deleted.
     on_gap
         Called in the thread; it must return at once. It must lead to a `PresentServers` record.
+    writer
+        Name of the service, the same for all its replicas. While another one writes, nothing is written or deleted;
+        empty writes beside others.
     clock
         Returns seconds of a monotonic clock.
     """
@@ -92,6 +106,7 @@ class Recorder(RecordSink):
         keep: timedelta,
         *,
         on_gap: Callable[[], None] = lambda: None,
+        writer: str = "",
         limits: RecorderLimits = RecorderLimits(),
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -99,6 +114,7 @@ class Recorder(RecordSink):
         self._open = open_database
         self._keep = keep
         self._on_gap = on_gap
+        self._writer = writer
         self._limits = limits
         self._clock = clock
         self._now = now
@@ -225,6 +241,7 @@ class Recorder(RecordSink):
         self._busy_since = now
         try:
             database = self._database or self._opened()
+            self._refuse_another_writer(database, now)
             self._note_gap()
             if not self._is_paused:
                 # First, as it frees space for new records.
@@ -245,6 +262,14 @@ class Recorder(RecordSink):
     def _opened(self) -> HistoryDatabase:
         self._database = database = self._open()
         return database
+
+    def _refuse_another_writer(self, database: HistoryDatabase, now: float) -> None:
+        """Look whether another service writes: at the beginning, and each time before this one notes that it does."""
+        if not self._writer or now < self._seen_at:
+            return
+        found = database.present_writer(self._now())
+        if found and found != self._writer:
+            raise AnotherWriter(found)
 
     def _note_gap(self) -> None:
         """Request records of the cluster's present state, after records were dropped."""
@@ -291,7 +316,7 @@ class Recorder(RecordSink):
 
     def _note_seen(self, database: HistoryDatabase, now: float) -> None:
         if now >= self._seen_at and not self._awaits_present:
-            database.note_seen(self._now())
+            database.note_seen(self._now(), self._writer)
             self._seen_at = now + self._limits.seen
 
     def _delete_expired(self, database: HistoryDatabase, now: float) -> None:

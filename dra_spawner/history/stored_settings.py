@@ -14,6 +14,7 @@ from dra_spawner.history.schema import decisions, launches, settings
 from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
 
 LAST_SEEN: Final = "last_seen"
+WRITER: Final = "writer"
 _KEY: Final = "key"
 _USER_NAMES: Final = "user_names"
 
@@ -28,6 +29,11 @@ def last_seen_of(connection: Connection) -> datetime | None:
         seen = datetime.fromisoformat(_setting(connection, LAST_SEEN))
         return seen if seen.tzinfo is not None else None
     return None
+
+
+def writer_of(connection: Connection) -> str:
+    """Name of the service that has written last; empty without one."""
+    return _setting(connection, WRITER)
 
 
 def _setting(connection: Connection, name: str) -> str:

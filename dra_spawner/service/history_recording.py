@@ -43,7 +43,8 @@ class HistoryRecording:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_warned = False
         self._tasks = OwnedTasks()
-        self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, now=controller.now)
+        writer = f"namespace {controller.settings.hub_namespace}"
+        self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, writer=writer, now=controller.now)
         # Scale-ahead and expected waits learn from the same records, also where no history is recorded.
         recorders = (self.recorder,) if self.is_on else ()
         sinks = RecordSinks((*recorders, controller.scale_ahead, controller.node_ceilings, controller.sessions))

@@ -30,6 +30,7 @@ from tests.history.postgresql import PostgresqlServer
 from tests.history.records import after, launch
 from tests.polling import PATIENCE_SECONDS, eventually_sync
 
+DAY = timedelta(days=1)
 LIMITS = RecorderLimits(queue=10, batch=4, interval=1, first_retry=1, longest_retry=8, seen=60, expiry=3600)
 
 
@@ -44,6 +45,7 @@ class Working:
             lambda: HistoryDatabase.open(url),
             more.pop("keep", timedelta(days=100)),
             on_gap=self._note_gap,
+            writer=more.pop("writer", ""),
             limits=replace(LIMITS, **more),
             clock=lambda: self.seconds,
             now=lambda: after(self.seconds),
@@ -123,6 +125,30 @@ def test_the_last_sign_of_life_is_of_the_process_before_until_the_servers_are_kn
     assert database.last_seen() == after(501)
     working.work(30)
     assert database.last_seen() == after(561)
+    database.close()
+
+
+def test_a_second_service_in_one_database_writes_and_deletes_nothing(path: Path) -> None:
+    """It would end the launches of the first, whose servers its cluster does not show."""
+    first, second = (Working(f"sqlite:///{path}", writer=f"namespace hub-{each}", keep=DAY) for each in "ab")
+    for each in (first, second):
+        each.recorder.record(PresentServers(frozenset()))
+    first.recorder.record(launch("old", -3 * DAY.total_seconds()))
+    first.seconds = second.seconds = 100
+    first.work()
+    for _ in range(20):
+        assert second.work(30) > 0
+        assert second.recorder.problem == (
+            "another service writes into this database, the one of namespace hub-a; each hub needs a database of its own"
+        )
+        assert not first.recorder.problem
+        first.work(30)
+    assert first.written() == ["old"]
+    second.seconds += 600  # the first one is gone
+    second.work()
+    assert not second.recorder.problem
+    database = HistoryDatabase.open(f"sqlite:///{path}")
+    assert database.present_writer(after(second.seconds)) == "namespace hub-b"
     database.close()
 
 
@@ -290,7 +316,7 @@ def test_the_caller_never_waits_for_a_database_that_hangs() -> None:
         release.wait(60)
         raise OSError("gone")
 
-    recorder = Recorder(hang, timedelta(days=1), limits=replace(LIMITS, queue=100))
+    recorder = Recorder(hang, DAY, limits=replace(LIMITS, queue=100))
     recorder.resume()
     try:
         assert opening.wait(120)
