@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import log
 from random import Random
 from typing import Final
 
@@ -24,6 +23,7 @@ from dra_spawner.placeholders.lifecycle import TicketEvent, TicketState
 from dra_spawner.placeholders.planner.answers.waits import SeenSession, SessionLengths
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.simulator.model.pods import Pod
+from tests.bench.queue_figures import QueueCounts, session_length, time_until_taken
 from tests.placeholders.planner.objects import GPU, gpu_claim, user_shape
 from tests.placeholders.planner.ticket_world import OWN_HUB, TicketWorld
 
@@ -35,39 +35,22 @@ _ESTIMATE_AFTER: Final = 6
 _HOLD: Final = timedelta(minutes=5)
 _TWO: Final = user_shape({"gpu": gpu_claim(count=2)})
 _DEVICES_OF_NODE: Final = 4
-_SPREAD: Final = 0.6
 _MOST_HOURS: Final = 48
 #: Parts of the users who leave the queue before their turn, and who do not take their device.
 _LEAVE, _MISS = 0.05, 0.1
 
 
 @dataclass
-class QueueFigures:
+class QueueFigures(QueueCounts):
     """What was measured."""
 
     overtaken: int = 0
     """Devices that were held for a user although one before still waited, or that started without a ticket."""
-    longest_idle: float = 0.0
-    """Seconds for which a device was idle while somebody waited."""
     idle_hours: float = 0.0
     """Device-hours that were idle while somebody waited."""
     waits_of_pairs: list[float] = field(default_factory=list)
     """Hours until users of two devices had them held."""
-    longest_hold: float = 0.0
-    taken: int = 0
-    expired: int = 0
-    left: int = 0
-    unserved: int = 0
-    longest_wait: float = 0.0
-    inside: int = 0
-    early: int = 0
-    late: int = 0
     hours: float = 0.0
-
-    @property
-    def share_inside(self) -> float:
-        judged = self.inside + self.early + self.late
-        return self.inside / judged if judged else 0.0
 
 
 @dataclass
@@ -108,7 +91,7 @@ class QueueDay:
         begin = self.world.now
         self._users = [self._user(f"u{number}", begin, hours) for number in range(users)]
         self._by_name = {each.name: each for each in self._users}
-        past = (SeenSession(self._session().total_seconds()) for _ in range(300))
+        past = (SeenSession(session_length(self._random).total_seconds()) for _ in range(300))
         self._lengths = SessionLengths(past)
         self._figures = QueueFigures()
         self._idle = 0.0
@@ -128,17 +111,13 @@ class QueueDay:
                 last = TicketEvent.TIME_OVER
             world.book = world.book.after(ticket.id, last, world.now)
 
-    def _session(self) -> timedelta:
-        """About an hour; few take minutes, few take four hours."""
-        return timedelta(hours=min(self._random.lognormvariate(-(_SPREAD**2) / 2, _SPREAD), 6.0))
-
     def _user(self, name: str, begin: datetime, hours: float) -> _User:
         draw = self._random.random()
-        takes = None if draw < _MISS else timedelta(seconds=min(-log(1.0 - self._random.random()) * 60.0, 280.0))
+        takes = None if draw < _MISS else time_until_taken(self._random)
         leaves = timedelta(hours=self._random.uniform(0.1, 4.0)) if self._random.random() < _LEAVE else None
         joins = begin + timedelta(hours=self._random.uniform(0.0, hours))
         choice = "two" if self._pairs and self._random.random() < self._pairs else "gpu"
-        return _User(name, choice, joins, self._session(), takes, leaves)
+        return _User(name, choice, joins, session_length(self._random), takes, leaves)
 
     def run(self) -> QueueFigures:
         """A whole day, until all users are served."""

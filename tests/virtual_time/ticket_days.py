@@ -11,7 +11,6 @@ import heapq
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import log
 from random import Random
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from dra_spawner.placeholders.lifecycle import TicketState
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.ticket_store.ticket_store import TicketStore
 from tests.bench.class_cluster import ClassCluster, PlaceholderSetup, class_cluster
+from tests.bench.queue_figures import QueueCounts, session_length, time_until_taken
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import IMAGE, WHOLE, shape
 from tests.presence import present
@@ -33,7 +33,6 @@ GPU: Final = shape(WHOLE)
 CHOICE: Final = "gpu"
 _HOLD: Final = timedelta(minutes=5)
 _DEVICES_OF_NODE: Final = 4
-_SPREAD: Final = 0.6
 #: Parts of the users who leave the queue before their turn, who do not take their device, and who try without a turn.
 _LEAVE, _MISS, _TRY = 0.05, 0.1, 0.3
 #: Time between two looks at a queue in which nothing happens.
@@ -52,34 +51,18 @@ class Sizes:
 
 
 @dataclass
-class TicketFigures:
+class TicketFigures(QueueCounts):
     """What was measured."""
 
     overtaken: list[str] = field(default_factory=list)
     """Users who got a device although one before still waited, or without a ticket."""
-    longest_idle: float = 0.0
-    """Seconds, in virtual time, for which a device was idle while somebody waited."""
-    longest_hold: float = 0.0
-    longest_wait: float = 0.0
-    taken: int = 0
-    expired: int = 0
     lost: int = 0
     """Devices that were held and could not be used any more."""
-    left: int = 0
-    unserved: int = 0
     refused: int = 0
     """Starts without a turn that were refused."""
-    inside: int = 0
-    early: int = 0
-    late: int = 0
     unknown: int = 0
     """Users who waited and were told no interval."""
     steps: int = 0
-
-    @property
-    def share_inside(self) -> float:
-        judged = self.inside + self.early + self.late
-        return self.inside / judged if judged else 0.0
 
 
 @dataclass
@@ -142,8 +125,8 @@ class TicketDays:
 
     def _come(self, name: str, day: datetime) -> None:
         chance = self._random.random
-        session = timedelta(hours=min(self._random.lognormvariate(-(_SPREAD**2) / 2, _SPREAD), 6.0))
-        takes = None if chance() < _MISS else timedelta(seconds=min(-log(1.0 - chance()) * 60.0, 280.0))
+        session = session_length(self._random)
+        takes = None if chance() < _MISS else time_until_taken(self._random)
         leaves = timedelta(hours=self._random.uniform(0.1, 4.0)) if chance() < _LEAVE else None
         user = _User(name, day + timedelta(hours=self._random.uniform(0.0, self._sizes.hours)), session, takes, leaves)
         self._users[name] = user
