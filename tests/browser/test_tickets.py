@@ -82,9 +82,9 @@ async def test_a_place_from_the_form_a_device_that_is_held_and_one_click(embedde
             "heading", name=re.compile(r"^“GPU slice, 15 GiB” is ready for you until \d\d:\d\d$")
         )
         await ready.wait_for()
-        assert await other.title() == "Ready: GPU slice, 15 GiB"
+        await expect(other).to_have_title("Ready: GPU slice, 15 GiB")
         until = await ready.text_content()
-        assert await other.locator("#dra-tickets-said").text_content() == f"{until}."
+        await expect(other.locator("#dra-tickets-said")).to_have_text(f"{until}.")
         await assert_easy_to_use(other, "tickets-ready")
         await page.wait_for_function("window.notified.length > 0")
         assert [each[0] for each in await page.evaluate("window.notified")] == [until]

@@ -99,7 +99,7 @@ async def test_a_server_gets_what_was_prepared_for_its_placeholder_alone(
         assert moved_into(node, "ada") == ["nic-0"], "the very device"
         calls = node.drivers[POD_NIC_DRIVER].calls(claim=f"{cluster.namespace}/{reservation.claims['nic']}")
         assert [each.method for each in calls] == ["prepare", "unprepare", "prepare"]
-        assert world.ended("handed-over") == [placeholder.key.name]
+        await world.until(lambda: world.ended("handed-over") == [placeholder.key.name])
 
 
 async def test_a_server_joins_a_claim_that_no_container_of_its_placeholder_names(

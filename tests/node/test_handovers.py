@@ -47,7 +47,7 @@ async def test_on_a_full_node_the_claim_is_prepared_anew(node: RealNode, node_cl
         await asyncio.to_thread(node.gpus.slow, prepare=2, unprepare=2)
         await reserved.create_server()
         await node_cluster.wait_running("ada", timeout_seconds=QUICK_SECONDS)
-        assert reserved.placeholder not in reserved.world.watch.snapshot.pods
+        await reserved.until_gone()
         undone, done = node.gpus.calls(claim=reserved.path)[1:]
         assert (undone.method, done.method) == ("unprepare", "prepare")
         assert undone.ended <= done.began

@@ -75,7 +75,7 @@ class Watched:
 
     async def server_runs(self, name: str) -> None:
         await self.cluster.wait_running(name, timeout_seconds=KUBELET_SECONDS)
-        assert self.label == names.TRUE
+        await self.until_label(names.TRUE)
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,7 @@ from dra_spawner.common.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
 from tests.node.objects import environment
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 from .devices import GPU_SHARE_CLASS, SHARED_NODE
 from .images import NOTEBOOK, QUICK_SERVER, notebook_volumes
@@ -104,9 +104,9 @@ async def run_cell(hub: HubProcess, user: str, code: str) -> str:
             kernel = (await answer.json())["id"]
         async with await connected(session, f"{server}/{kernel}/channels") as socket:
             await socket.send_json(message)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while time.monotonic() < deadline:
-                received: dict[str, Any] = json.loads((await socket.receive(timeout=60)).data)
+                received: dict[str, Any] = json.loads((await socket.receive(timeout=PATIENCE_SECONDS)).data)
                 assert received["msg_type"] != "error", received
                 if received["msg_type"] == "stream":
                     text: str = received["content"]["text"]
