@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 from dra_spawner import __version__, names
@@ -55,20 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the signal's number where a signal or a closed pipe ended it.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments[:1] == ["service"]:
-        # The service's settings are traitlets, which parse the command line themselves.
-        _refuse_unknown_service_options(arguments[1:])
-        from dra_spawner.service import main as run_service
-
-        return run_service(arguments[1:])
-    for stream in (sys.stdout, sys.stderr):
-        # Names of files and users may not be valid Unicode.
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    options = command_parser(arguments[0] if arguments else "").parse_args(arguments)
-    name = " ".join([names.PROJECT, *arguments[:1]])
+    name, options = " ".join([names.PROJECT, *arguments[:1]]), argparse.Namespace()
+    _open_closed_streams()
     try:
-        code = int(options.run(options))
+        if arguments[:1] == ["service"]:
+            # The service's settings are traitlets, which parse the command line themselves.
+            _refuse_unknown_service_options(arguments[1:])
+            from dra_spawner.service import main as run_service
+
+            code = run_service(arguments[1:])
+        else:
+            for stream in (sys.stdout, sys.stderr):
+                # Names of files and users may not be valid Unicode.
+                if isinstance(stream, TextIOWrapper):
+                    stream.reconfigure(errors="backslashreplace")
+            options = command_parser(arguments[0] if arguments else "").parse_args(arguments)
+            code = int(options.run(options))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -83,9 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _discard_output()
             sys.stderr.write(f"{name}: the output cannot be written: {error.strerror}\n")
             return 1
-        _report_defect(name, error, with_traceback=getattr(options, "debug", False))
+        # The service's output is a log, which has tracebacks.
+        with_traceback = getattr(options, "debug", False) or arguments[:1] == ["service"]
+        _report_defect(name, error, with_traceback=with_traceback)
         return EXIT_DEFECT
     return code
+
+
+def _open_closed_streams() -> None:
+    """Let standard streams that are closed (``>&-``) be empty: Python has none then."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
 
 
 def _discard_output() -> None:

@@ -193,3 +193,24 @@ def test_a_typing_error_is_answered_with_what_is_like_it(
         main(arguments)
     assert end.value.code == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+@all_of_them(
+    "arguments, code",
+    {
+        "a closed output": (["schema"], 0),
+        "a closed input": (["check", "-"], 2),
+        "an error with closed streams": (["check", "no-such-file.yaml"], 2),
+        "another error": (["status"], 2),
+    },
+)
+def test_closed_streams_are_empty_and_no_defect(monkeypatch, arguments, code):
+    """As ``dra-spawner schema >&-``: Python has no stream then."""
+    monkeypatch.delenv("DRA_SPAWNER_URL", raising=False)
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    try:
+        assert main(arguments) == code
+    finally:
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            stream.close()
