@@ -159,6 +159,14 @@ class ServiceContext:
     def _database(self) -> HistoryDatabase | None:
         return self.history.recorder.database if self.history is not None else None
 
+    def open_history(self) -> tuple[HistoryDatabase | None, str]:
+        """The history's database, or why this replica cannot read it, as a sentence.
+
+        Asked once: the recorder's thread closes the database at any moment.
+        """
+        database = self._database()
+        return database, "" if database is not None else self._closed_because()
+
     @property
     def role(self) -> Role:
         if self.elector is None or not (self.elector.is_leader or self.elector.leader):
@@ -187,15 +195,13 @@ class ServiceContext:
         because = self.not_leading_because()
         return f"{because} Only the leader knows decisions and their reasons." if because else ""
 
-    def history_unavailable_because(self) -> str:
-        """Why this replica cannot read the history, as a sentence; empty if it can."""
+    def _closed_because(self) -> str:
+        """Why this replica has no open database, as a sentence."""
         history = self.history
         if history is None:
             return "There is no history yet: the cluster is not found."
         if not history.is_on:
             return "No history is recorded: keep_days is 0 in the service's setting history."
-        if history.recorder.database is not None:
-            return ""
         if problem := history.recorder.problem:
             return f"The history is not available, as it cannot be opened: {problem}."
         if because := self.not_leading_because():

@@ -164,11 +164,10 @@ async def found_report(context: ServiceContext, cached: HistoryReport[ReportT]) 
     HTTPError
         503, with the reason, if the history cannot be read.
     """
-    if because := context.history_unavailable_because():
+    database, because = context.open_history()
+    if database is None:
         # The text of an error may have a percent sign.
         raise HTTPError(503, "%s", because)
-    database = context.history.recorder.database if context.history is not None else None
-    assert database is not None
     try:
         return await cached.report(database, context.now())
     except TimeoutError:

@@ -161,10 +161,9 @@ async def read_timeline(context: ServiceContext, hours: int, profile: str = "") 
 async def _launches(
     context: ServiceContext, begin: int, length: int, now: datetime
 ) -> tuple[Steps | None, tuple[str, ...]]:
-    if because := context.history_unavailable_because():
+    database, because = context.open_history()
+    if database is None:
         return None, (because,)
-    database = context.history.recorder.database if context.history is not None else None
-    assert database is not None
     try:
         return await context.launch_steps.read(database, begin, length, now), ()
     except LaunchesUnavailable as error:

@@ -14,7 +14,9 @@ import pytest
 import yaml
 from sqlalchemy import create_engine
 
+from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.schema import METADATA
 from dra_spawner.history.settings import HistorySettings
@@ -143,6 +145,25 @@ async def test_an_unavailable_history_is_reported_in_a_sentence(
     history.recorder.resume(threaded=False)
     history.recorder.work()
     assert await problem() == "The history is not available, as it cannot be opened: unable to open database file."
+
+
+async def test_a_database_that_is_closed_between_two_looks_is_no_defect(
+    url: str, context: ServiceContext, history: HistoryRecording
+) -> None:
+    """As by the recorder's thread after a failure, at any moment."""
+    looks = []
+
+    class Closing(Recorder):
+        @property
+        def database(self) -> HistoryDatabase | None:
+            looks.append(1)
+            return super().database if len(looks) % 2 else None
+
+    context.history = history
+    record(history)
+    history.recorder.__class__ = Closing
+    assert (await get(f"{url}/misses"))[0] == 200
+    assert len(looks) % 2
 
 
 async def test_a_database_failure_is_reported_without_its_words(
