@@ -14,10 +14,12 @@ from dra_spawner.profiles.syntax.problems import Problem
 from dra_spawner.profiles.syntax.settings_reader import DAY_ALLOWED, SettingsReader, readers_of_list, refuse_settings
 from dra_spawner.scale_ahead.calendars.demand_lines import read_demand_line
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
+from dra_spawner.scale_ahead.calendars.ical_text import one_line
 from dra_spawner.scale_ahead.demand.estimators.quantile import hit_rate_of_costs
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
 
 _MAX_ENTRIES: Final = 1000
+_LONGEST_NAME: Final = 250
 _HIT_RATES: Final = (0.5, 0.9999)
 _COSTS: Final = (0.000_001, 1_000_000)
 _TIME: Final = 'a local time like "2026-11-24 17:00"'
@@ -173,11 +175,17 @@ def _calendar_entry(reader: SettingsReader, zone: tzinfo) -> CalendarEntry | Non
     until = reader.checked("weekly_until", date.fromisoformat, DAY_ALLOWED)
     skipped = reader.days("skipped")
     own_zone = reader.zone("timezone", zone)
-    name = reader.text("name") or str(reader.value("users"))
+    # An administrator may write anything by the API; half a character would end each page that shows it.
+    name = entry_name(reader.text("name"), reader.value("users"))
     reader.refuse_other_keys()
     if demand is None or begins is None:
         return None
     return CalendarEntry(name, demand, begins, lasts, own_zone, until, skipped)
+
+
+def entry_name(name: str, users: object) -> str:
+    """The name of an entry as one printable line; that of its users without one."""
+    return one_line(name, _LONGEST_NAME) or one_line(str(users), _LONGEST_NAME)
 
 
 def read_calendars(value: object, zone: tzinfo, path: str = "calendars") -> tuple[CalendarLocation, ...]:

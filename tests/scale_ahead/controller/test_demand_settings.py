@@ -19,6 +19,7 @@ from dra_spawner.scale_ahead.controller.demand_settings import (
     ScaleAheadMode,
     local_zone,
     read_calendar_entries,
+    read_calendar_entry,
     read_calendars,
     read_demand,
 )
@@ -116,6 +117,18 @@ def test_without_a_time_zone_that_of_the_hub_counts(variable: str, system: str, 
         assert local_zone(local_time) == zone
         if variable:
             assert read_demand({}).settings.zone == zone
+
+
+def test_the_name_of_an_entry_is_one_printable_line() -> None:
+    """With half a character, no page that shows it could be written; other ones turn the line around or break it."""
+    names = ["\ud800", "a\nb", "a\0b", "a\u202eb", "\u200b", " ", "", "Größe \N{PARTY POPPER}", "x" * 250]
+    found = []
+    for name in names:
+        written = {"name": name, "users": "3\nof gpu", "begins": "2026-11-30 10:00"}
+        found.append(read_calendar_entry(written, ZoneInfo("Europe/Berlin"), "entry").name)
+    assert all(each.isprintable() for each in found), found
+    assert found[1] == "a b"
+    assert found[5:] == ["3 of gpu", "3 of gpu", *names[7:]]
 
 
 def test_calendar_entries() -> None:

@@ -7,6 +7,7 @@ written has it, too. A key that is no JSON is not overwritten, and the last know
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -40,6 +41,7 @@ _AUDIT_KEY: Final = "audit.json"
 #: Limit of the text of the audit trail; it is shorter where other parts need the room.
 _MAX_AUDIT_TEXT: Final = 350_000
 _LONGEST: Final = 4_000
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TYPES: Final[Mapping[str, type]] = {
     _SETTINGS_KEY: list,
     _ORDERS_KEY: list,
@@ -155,7 +157,8 @@ def read_overrides(obj: JsonObject | None, last: Overrides | None = None) -> Ove
     return replace(found, **{fields[key]: getattr(last, fields[key]) for key in unreadable})
 
 
-def _read(data: JsonObject) -> Overrides:
+def _read(found: JsonObject) -> Overrides:
+    data = {key: _whole_characters(each) for key, each in found.items()}
     settings = [each for each in map(_read_setting, _read_list(data.get(_SETTINGS_KEY))) if each is not None]
     audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
     orders = [each for each in map(_read_order, _read_list(data.get(_ORDERS_KEY))) if each is not None]
@@ -199,6 +202,16 @@ def _read_list(text: object) -> Iterable[Any]:
 def _read_entries(text: object) -> dict[str, JsonObject]:
     found = _read_json(text)
     return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
+
+
+def _whole_characters(text: object) -> object:
+    """JSON without halves of characters, with which no page can be written."""
+    if not isinstance(text, str) or _SURROGATE.search(text) is None:
+        return text
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace").decode()
+    except (ValueError, RecursionError):
+        return text
 
 
 def _read_json(text: object) -> object:

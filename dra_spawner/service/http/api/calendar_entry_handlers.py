@@ -121,4 +121,6 @@ class CalendarEntryHandler(_EntriesHandler):
 
 def entry_json(added: AddedEntry) -> dict[str, Any]:
     """An added entry as JSON."""
-    return {"id": added.id, "by": added.by, "at": added.at.isoformat() if added.at else None, **added.written}
+    named = {"name": added.entry.name} if "name" in added.written else {}
+    at = added.at.isoformat() if added.at else None
+    return {"id": added.id, "by": added.by, "at": at, **added.written, **named}

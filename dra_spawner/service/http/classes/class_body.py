@@ -10,6 +10,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.scale_ahead.calendars.demand_lines import MAX_USERS, DemandLine, demand_line, read_demand_line
+from dra_spawner.scale_ahead.controller.demand_settings import entry_name
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.schemas.class_schemas import LONGEST_NAME, MAX_BREAKS
 
@@ -61,7 +62,7 @@ def class_members(written: Mapping[str, Any]) -> dict[str, Any]:
     demand = read_demand_line(str(written["users"]))
     ramp = {"within_minutes": int(demand.ramp.total_seconds() // 60)} if demand.ramp is not None else {}
     return {
-        "name": written.get("name") or str(written["users"]),
+        "name": entry_name(written.get("name") or "", written["users"]),
         "choice": demand.profile,
         "users": demand.users,
         **ramp,

@@ -95,6 +95,13 @@ def test_a_key_that_is_no_json_is_not_overwritten(key: str) -> None:
         assert changed_data(obj, ALL) == overrides_data(ALL)
 
 
+def test_half_a_character_and_a_whole_one() -> None:
+    """With a half, no page that shows it could be written."""
+    for reason, read in (("\ud800!", "?!"), ("\N{PARTY POPPER}", "\N{PARTY POPPER}")):
+        obj = {"data": overrides_data(Overrides().with_setting(replace(DRAINING, reason=reason)))}
+        assert [each.reason for each in read_overrides(obj).settings.values()] == [read]
+
+
 LISTS = ("settings.json", "audit.json", "orders.json")
 
 
