@@ -39,6 +39,7 @@ from dra_spawner.scale_ahead.calendars.ical_times import (
     known_zones,
     moment_of,
     plain_times,
+    plain_zone,
     zone_name,
 )
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
@@ -290,7 +291,7 @@ def _written(events: Sequence[EventText], times: Sequence[PlainTimes], parts: Ic
     written = ["\r\n".join(head), "\r\n"]
     for name in sorted(names & parts.zones.keys() - known_zones()):
         _refuse_zone(name, parts.zones[name])
-        written.append(parts.zones[name])
+        written.append(plain_zone(parts.zones[name]))
     for number, (each, plain) in enumerate(zip(events, times, strict=True)):
         if each.problem:
             raise _Unusable(each.problem)

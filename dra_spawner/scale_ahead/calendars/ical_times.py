@@ -85,6 +85,28 @@ def plain_times(event: EventText, defined: Collection[str]) -> PlainTimes:
     return found
 
 
+def plain_zone(text: str) -> str:
+    """The definition of a time zone, of which each offset begins at its first time also without a rule.
+
+    The library knows that of rules only, and takes a zone whose clock never changes for UTC.
+    """
+    found: list[str] = []
+    begin, has_rule = "", False
+    for line in text.splitlines():
+        name = line.partition(":")[0].partition(";")[0].upper()
+        if name == "BEGIN":
+            begin, has_rule = "", False
+        elif name == "DTSTART":
+            begin = line.partition(":")[2].strip()
+        elif name == "RRULE":
+            has_rule = True
+        elif name == "END" and begin and not has_rule:
+            found.append(f"RDATE:{begin}")
+            begin = ""
+        found.append(line)
+    return "\r\n".join((*found, ""))
+
+
 @cache
 def zone_name(name: str) -> str:
     """The name of a time zone in the database of zones; the same name if it is not known there."""

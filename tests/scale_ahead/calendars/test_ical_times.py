@@ -169,6 +169,32 @@ def test_a_change_of_all_later_ones_moves_them_into_the_window_and_out_of_it() -
     assert problem == "event '30 of gpu-slice' moves all later occurrences by more than 31 days: they stay"
 
 
+def fixed_zone(*more: str) -> str:
+    lines = (
+        "BEGIN:STANDARD",
+        "DTSTART:16010101T000000",
+        "TZOFFSETFROM:+0530",
+        "TZOFFSETTO:+0530",
+        *more,
+        "END:STANDARD",
+    )
+    return "\r\n".join(("BEGIN:VTIMEZONE", "TZID:India Standard Time", *lines, "END:VTIMEZONE"))
+
+
+def test_a_zone_whose_clock_never_changes() -> None:
+    """As Outlook defines those of India, China or Arabia: without a rule. One whose offset changed once has two parts."""
+    at = ("DTSTART;TZID=India Standard Time:20261123T143000", "DURATION:PT2H", TITLE)
+    later = ("BEGIN:STANDARD", "DTSTART:20261128T000000", "TZOFFSETFROM:+0530", "TZOFFSETTO:+0630")
+    for zone, begins in (
+        (fixed_zone(), WEEKLY),
+        (fixed_zone("RDATE:19500101T000000"), WEEKLY),
+        (fixed_zone("END:STANDARD", *later), ["11-23 10:00", "11-30 09:00", "12-07 09:00"]),
+    ):
+        found = read_ical(calendar(again(WEEKS, at=at), head=zone), *WINDOW, source="courses", zone=BERLIN)
+        assert not found.problems
+        assert [each.begins.astimezone(BERLIN).strftime("%m-%d %H:%M") for each in found.occurrences] == begins
+
+
 @all_of_them(
     "names",
     [
