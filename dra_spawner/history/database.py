@@ -15,7 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
-    RowMapping,
+    Row,
     Table,
     and_,
     case,
@@ -386,12 +386,12 @@ class HistoryDatabase:
         order: Column[Any],
         key: Column[Any],
         conditions: Sequence[ColumnElement[bool]],
-        read: Callable[[RowMapping], _Read],
+        read: Callable[[Row[Any]], _Read],
     ) -> Iterator[_Read]:
         """What is read of each row. A row that makes no sense is left out: another program may have written it."""
         # Times as numbers: a conversion that fails would end the whole page.
         columns = [as_number(each) if isinstance(each.type, UtcTime) else each for each in table.columns]
-        after: tuple[Any, Any] | None = None
+        after: tuple[Any, ...] | None = None
         while True:
             wanted = select(*columns).where(*conditions).order_by(order, key).limit(_PAGE)
             if after is not None:
@@ -400,17 +400,17 @@ class HistoryDatabase:
                     > tuple_(type_coerce(after[0], BigInteger), type_coerce(after[1], key.type))
                 )
             with self._reading() as connection:
-                rows = connection.execute(wanted).mappings().all()
+                rows = connection.execute(wanted).all()
             for row in rows:
                 try:
                     found = read(row)
                 except SenselessRow as error:
-                    self._left_out(table, row[key.name], error)
+                    self._left_out(table, row._mapping[key.name], error)
                     continue
                 yield found
             if len(rows) < _PAGE:
                 return
-            after = rows[-1][order.name], rows[-1][key.name]
+            after = tuple(rows[-1]._mapping[each.name] for each in (order, key))
 
     def _left_out(self, table: Table, key: object, cause: SenselessRow) -> None:
         if table.name not in self._with_nonsense:
