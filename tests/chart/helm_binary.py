@@ -14,8 +14,8 @@ MODULE = Path(__file__).parent / "helm"
 _PACKAGE = "helm.sh/helm/v3/cmd/helm"
 # As in Helm's Makefile: without them `helm template` takes Kubernetes for 1.20, which charts refuse.
 _LDFLAGS = (
-    "-s -w -X helm.sh/helm/v3/internal/version.version=v3.19.0"
-    " -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
+    "-s -w -X helm.sh/helm/v3/internal/version.version=v3.21.4"
+    " -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37"
 )
 _BUILD_ARGUMENTS = ("build", "-trimpath", "-ldflags", _LDFLAGS)
 
