@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi, resource_path
 from dra_spawner.kube.client.api_errors import KubernetesError, RequestTarget
 from dra_spawner.kube.client.rights import missing_right
@@ -15,8 +16,8 @@ from tests.all_of_them import all_of_them
 from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, shipped_objects
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, shape
+from tests.integration.devices import PRIORITY_CLASS, shareable, whole
+from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, shape, user_pod
 from tests.polling import eventually
 from tests.service.replica import Replica, begin_round, replica, server_objects, set_up
 
@@ -161,11 +162,22 @@ async def test_a_handover_ends_well_without_the_right_to_add_a_consumer(real_clu
     await without(cluster, "clusterroles", None, "resourceclaims/binding")
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until_warm(gpu, 1)
+        (placeholder,) = service.placeholders()
         answer = await service.place(gpu, "ada")
-        await service.start(gpu, "ada", WHOLE, answer, cpu="5")
+        pod = user_pod("ada", {"gpu": {"resourceClaimName": answer["claims"]["gpu"]}}, cpu="5")
+        pod["metadata"]["labels"][names.SHAPE] = gpu.id
+        # The scheduler would preempt the placeholder, and perhaps before the service acts.
+        pod["spec"]["priorityClassName"] = PRIORITY_CLASS
+        await cluster.publish(pod)
+
+        def refused() -> set[str]:
+            decisions = [each.decision for each in service.context.decisions.newest(100)]
+            return {each.kind for each in decisions if "resourceclaims/binding" in each.outcome}
+
+        await service.until(lambda: refused() == {"add-consumer"}, "a decision shows the missing right")
+        await cluster.admin.delete(cluster.path("pods", placeholder.name), missing_ok=True)
         await cluster.wait_running("ada")
-        decisions = [each.decision for each in service.context.decisions.newest(100)]
-        assert {each.kind for each in decisions if "resourceclaims/binding" in each.outcome} == {"add-consumer"}
+        assert refused() == {"add-consumer"}
 
 
 LACKS = "its account lacks the"
