@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from dra_spawner.dra.quantity import Quantity, QuantityError, amount_text
 from dra_spawner.profiles.choices import default_choice, profile_slug, profiles_of
 from dra_spawner.profiles.syntax.layers import override_of
 from dra_spawner.profiles.syntax.problems import Problem, shown
@@ -45,9 +46,20 @@ def choice_words(profile_list: object, name: object) -> str:
     if found is None or profile is None:
         return ""
     known = dict(_options(profile))
-    chosen = [((known[option] or {}).get(pick) or {}).get("display_name") or pick for option, pick in found[1].items()]
+    chosen = [
+        ((known[option] or {}).get(pick) or {}).get("display_name") or (pick if known[option] else _size(option, pick))
+        for option, pick in found[1].items()
+    ]
     words = (profile.get("display_name") or found[0], *chosen)
     return ", ".join(str(Markup(str(each)).striptags()) for each in words)  # noqa: S704 (the result is plain text)
+
+
+def _size(option: str, pick: str) -> str:
+    """A size as the form writes it, where devices decide about sizes; another text as it is."""
+    try:
+        return amount_text(Quantity.parse(pick), option)
+    except QuantityError:
+        return pick
 
 
 def instead_problems(profile_list: object, path: str = "profile_list") -> list[Problem]:

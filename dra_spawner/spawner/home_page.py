@@ -74,7 +74,10 @@ class HomePage:
         timeout = self._spawner.devices_idle_timeout
         own = timeout != self._server.configured["devices_idle_timeout"]
         self.record = ServerRecord(
-            progress.messages.place, idle_timeout=timeout if own else None, session=self._new_session()
+            progress.messages.place,
+            idle_timeout=timeout if own else None,
+            session=self._new_session(),
+            instead=progress.messages.instead,
         )
         if told is not None and not self.record.place:
             this_hub().begin(self._record_place(progress, told), "record of devices")
@@ -118,7 +121,7 @@ class HomePage:
 
     def forget_server(self) -> None:
         """Forget the server, but not why its last start failed."""
-        self.record = replace(self.record, place="", idle_timeout=None, session=None)
+        self.record = replace(self.record, place="", idle_timeout=None, session=None, instead="")
         self.report = None
 
     # The server
@@ -150,6 +153,15 @@ class HomePage:
         from dra_spawner.spawner.idle_devices.idle_notes import idle_note, notice_of_pod  # few hubs stop any
 
         return idle_note(notice_of_pod(pod), utc_now())
+
+    def kept_note(self) -> str:
+        """Until when the running server is kept although it is idle; empty if its user has not asked for it."""
+        pod = self._server.pod() or {}
+        if not has_notice(pod):
+            return ""
+        from dra_spawner.spawner.idle_devices.idle_notes import kept_sentence, notice_of_pod  # few hubs stop any
+
+        return kept_sentence(notice_of_pod(pod), utc_now())
 
     def idle_timeout(self) -> int:
         """Seconds without activity after which the running server is stopped; 0 for none."""

@@ -25,10 +25,13 @@ class TakenInstead:
         The server's options with it.
     sentence
         For the user.
+    lasting
+        The same, also while the server runs.
     """
 
     options: dict[str, Any]
     sentence: str
+    lasting: str
 
 
 def first_available(own: str, named: Sequence[str], states: Mapping[str, ShownAvailability]) -> str:
@@ -74,7 +77,8 @@ async def taken_instead(server: ServerContext, client: AvailabilityClient | None
         return None
     how = "is free" if states[best].state in FREE else "is expected sooner"
     sentence = f"“{found.words}” is not free now. You get “{choice.words}” instead, which {how}."
-    return TakenInstead(found.options_with(choice), sentence)
+    lasting = f"This is “{choice.words}” instead of “{found.words}”, which was not free."
+    return TakenInstead(found.options_with(choice), sentence, lasting)
 
 
 async def _may_be_held(server: ServerContext, choice: str) -> bool:

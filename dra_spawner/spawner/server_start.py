@@ -122,7 +122,7 @@ class ServerStart:
         if found is not None:
             self._server.log.info("Another choice is taken: pod=%s %s", self._spawner.pod_name, found.sentence)
             self._server.replace_options(found.options)
-            self._page.progress.messages.notify(found.sentence)
+            self._page.progress.messages.took_instead(found.sentence, found.lasting)
 
     def _may_take_instead(self) -> bool:
         """Whether a profile may say so; most hubs' profiles do not name the setting."""

@@ -125,7 +125,7 @@ class ShownDevices:
     ends_soon
         Whether the user must be warned of it.
     use
-        Sentences about the user's own device-hours.
+        Sentences about the user's own device-hours, and until when the server is kept.
     """
 
     devices: tuple[ShownDevice, ...] = ()

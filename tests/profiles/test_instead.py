@@ -85,4 +85,7 @@ def test_words_of_the_form() -> None:
         "slice": "Slice",
         "tpu": "",
     }
+    profiles[0]["profile_options"]["memory"]["choices"] = "from_policy"
+    sizes = [choice_words(profiles, f"gpu/memory={size}") for size in ("5Gi", "half")]
+    assert sizes == ["A whole GPU, 5 GiB", "A whole GPU, half"]
     assert [choice_words(profiles, junk) for junk in (None, 5, "", "gpu/x=1")] == [""] * 4

@@ -118,6 +118,7 @@ async def test_an_administrator_or_the_users_tick_lets_a_start_take_another_choi
             words = "Slice, 5 GiB" if taken == "slice" else "Other"
             own = "Large GPU, yes" if picks else "Large GPU"
             assert found.sentence == f"“{own}” is not free now. You get “{words}” instead, which is free."
+            assert found.lasting == f"This is “{words}” instead of “{own}”, which was not free."
     assert await taken_instead(parts.server, None) is None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from dra_spawner import names
@@ -35,6 +35,15 @@ def idle_note(notice: Notice, now: datetime) -> JsonObject | None:
     if not notice.keeps_left:
         sentence += " It cannot be kept again: run a cell if you need it."
     return {"sentence": sentence, "stops_at": notice.stops_at.isoformat(), "may_keep": bool(notice.keeps_left)}
+
+
+def kept_sentence(notice: Notice, now: datetime) -> str:
+    """What a user reads who has said that the server is needed; empty if that is over."""
+    if notice.kept_until is None or notice.kept_until <= now:
+        return ""
+    until = notice.kept_until.astimezone(UTC)
+    again = "" if notice.keeps_left else " After that it cannot be kept again."
+    return f"It is kept for you until {until:%Y-%m-%d %H:%M} UTC, also if nothing computes on it.{again}"
 
 
 def stop_sentence(notice: Notice, now: datetime) -> str:

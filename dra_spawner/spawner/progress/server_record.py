@@ -32,6 +32,8 @@ class ServerRecord:
         Seconds without activity after which the server is stopped, where its profile says so; else None.
     session
         How long the server may run; None without a limit.
+    instead
+        Which choice the server has instead of its user's, as a sentence; empty if it has the own one.
     """
 
     place: str = ""
@@ -40,6 +42,7 @@ class ServerRecord:
     was_ended: bool = False
     idle_timeout: int | None = None
     session: SessionTime | None = None
+    instead: str = ""
 
     @classmethod
     def of_failure(cls, sentence: str) -> ServerRecord:
@@ -65,7 +68,8 @@ class ServerRecord:
         idle = found.get("idle_timeout")
         idle = idle if isinstance(idle, int) and not isinstance(idle, bool) else None
         session = _session(found["session"]) if "session" in found else None
-        return cls(_text(place), _text(failure), moment, found.get("was_ended") is True, idle, session)
+        was_ended, instead = found.get("was_ended") is True, _text(found.get("instead"))
+        return cls(_text(place), _text(failure), moment, was_ended, idle, session, instead)
 
     def state(self) -> dict[str, Any]:
         """The record's part of a server's state; empty if there is nothing to remember."""
@@ -76,7 +80,8 @@ class ServerRecord:
         idle = {"idle_timeout": self.idle_timeout} if self.idle_timeout is not None else {}
         session = {"session": self.session.state()} if self.session is not None else {}
         texts = {"place": self.place, "failure": self.failure, "failed_at": failed_at}
-        return {_KEY: {**texts, **ended, **idle, **session}}
+        instead = {"instead": self.instead} if self.instead else {}
+        return {_KEY: {**texts, **ended, **idle, **session, **instead}}
 
 
 def _session(value: object) -> SessionTime | None:

@@ -48,6 +48,8 @@ class StartMessages:
         What happens now, for the user.
     place
         Devices and node of the server, such as ``15 GiB of gpu-3 on node-2``; empty until they are known.
+    instead
+        Which choice the server has instead of its user's, as a sentence; empty if it has the own one.
     """
 
     def __init__(self, namespace: str, pod_name: str) -> None:
@@ -60,6 +62,7 @@ class StartMessages:
         self._has_skipped = False
         self.sentence = _FIRST_SENTENCE
         self.place = ""
+        self.instead = ""
 
     def skip(self, events: Iterable[Event]) -> None:
         """Leave out events of earlier starts. Only the first call counts."""
@@ -103,6 +106,11 @@ class StartMessages:
         self.with_events([event])
         self.sentence, self._knows_why = sentence, True
 
+    def took_instead(self, sentence: str, lasting: str) -> None:
+        """Tell that another choice was taken, and until the end of the start which one it is."""
+        self.notify(sentence)
+        self.instead, self.sentence, self._knows_why = lasting, _FIRST_SENTENCE, False
+
     def found_place(self, place: str) -> None:
         """Tell devices and node, once they are the server's."""
         if place and place != self.place:
@@ -115,9 +123,9 @@ class StartMessages:
         self.place = ""
 
     def line(self, *more: str) -> str:
-        """What users see: devices and node, what happens now, and more about that."""
+        """What users see: another choice than theirs, devices and node, what happens now, and more about that."""
         place = f"Yours: {self.place}." if self.place else ""
-        return " ".join(each for each in (place, self.sentence, *more) if each)
+        return " ".join(each for each in (self.instead, place, self.sentence, *more) if each)
 
     def _hear(self, event: Event) -> None:
         reason = str(event.get("reason") or "")

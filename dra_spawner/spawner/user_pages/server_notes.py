@@ -90,8 +90,12 @@ def _notes_of(server: Any) -> Iterator[ServerNote]:
         if page is not None and getattr(server, "ready", False) and (warning := page.idle_note()) is not None:
             kept_as = server.name if warning["may_keep"] else None
             yield ServerNote(name, warning["sentence"], is_idle=True, kept_as=kept_as)
+        if page is not None and getattr(server, "ready", False) and (kept := page.kept_note()):
+            yield ServerNote(name, kept, is_sentence=True)
         if page is not None and getattr(server, "ready", False) and (note := page.device_note()):
             yield ServerNote(name, note, is_sentence=True)
+        if record.instead and getattr(server, "ready", False):
+            yield ServerNote(name, record.instead, is_sentence=True)
         if record.place and getattr(server, "ready", False):
             yield ServerNote(name, record.place)
         session = page.session() if page is not None and record.session and getattr(server, "ready", False) else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.fairness.idle.notices import Notice
-from dra_spawner.spawner.idle_devices.idle_notes import idle_note, notice_of_pod, stop_sentence
+from dra_spawner.spawner.idle_devices.idle_notes import idle_note, kept_sentence, notice_of_pod, stop_sentence
 from tests.all_of_them import all_of_them
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -34,6 +34,15 @@ def test_a_warning(notice: Notice, sentence: str, may_keep: bool) -> None:
 def test_without_a_warning_nothing_is_said() -> None:
     assert idle_note(Notice(kept_until=NOW, kept=1), NOW) is None
     assert idle_note(Notice(warned_at=NOW), NOW) is None
+
+
+def test_until_when_a_server_is_kept() -> None:
+    kept = Notice(kept_until=NOW + 30 * MINUTE, kept=1, keeps_left=1)
+    sentence = "It is kept for you until 2026-03-02 09:30 UTC, also if nothing computes on it."
+    assert [kept_sentence(kept, NOW + each * MINUTE) for each in (0, 29, 30)] == [sentence, sentence, ""]
+    last = Notice(kept_until=NOW + 30 * MINUTE, kept=2)
+    assert kept_sentence(last, NOW) == f"{sentence} After that it cannot be kept again."
+    assert kept_sentence(WARNED, NOW) == ""
 
 
 @all_of_them("pod", {

@@ -12,6 +12,7 @@ from tests.all_of_them import all_of_them
     {
         "empty": ServerRecord(),
         "place": ServerRecord(place="gpu-3 on node-2"),
+        "another choice": ServerRecord("gpu-3 on node-2", instead="This is “Part” instead of “Whole”."),
         "idle time alone": ServerRecord(idle_timeout=0),
         "idle time": ServerRecord("gpu-3 on node-2", idle_timeout=600),
         "lifetime": ServerRecord("gpu-3 on node-2", session=SessionTime(3600, 900, 60.0)),

@@ -38,3 +38,12 @@ def test_events_of_earlier_starts_are_not_shown():
     assert messages.with_events([before]) == []
     assert messages.sentence == first
     assert texts(messages.with_events([before, event("of this start")])) == ["of this start"]
+
+
+def test_another_choice_is_said_until_the_start_is_over():
+    messages = StartMessages("jupyterhub", "jupyter-ada")
+    messages.took_instead("You get “Part”.", "This is “Part”.")
+    assert texts(messages.with_events([])) == ["You get “Part”."]
+    messages.found_place("gpu-0 on node-a")
+    messages.notify("Your server runs.")
+    assert messages.line() == "This is “Part”. Yours: gpu-0 on node-a. Your server runs."

@@ -35,7 +35,12 @@ def user_with(*servers):
 def server(name="", record=None, *, active=False, ready=False):
     record = record or ServerRecord()
     page = SimpleNamespace(
-        record=record, trouble="", device_note=str, session=lambda: record.session, idle_note=lambda: None
+        record=record,
+        trouble="",
+        device_note=str,
+        session=lambda: record.session,
+        idle_note=lambda: None,
+        kept_note=str,
     )
     return SimpleNamespace(
         name=name, display_name=name, _dra=SimpleNamespace(home=page), active=active, ready=ready, state={}

@@ -11,13 +11,14 @@ def user(*servers):
     return SimpleNamespace(all_spawners=lambda: iter(servers))
 
 
-def parts(record: ServerRecord, trouble: str = "", note="", idle=None) -> SimpleNamespace:
+def parts(record: ServerRecord, trouble: str = "", note="", idle=None, kept="") -> SimpleNamespace:
     home = SimpleNamespace(
         record=record,
         trouble=trouble,
         device_note=lambda: note,
         session=lambda: record.session,
         idle_note=lambda: idle,
+        kept_note=lambda: kept,
     )
     return SimpleNamespace(home=home)
 
@@ -76,3 +77,15 @@ def test_the_end_of_a_running_server_is_said_from_the_beginning():
         (found,) = server_notes(user(SimpleNamespace(name="", _dra=parts(record), active=True, ready=True)))
         assert found.text.startswith("It ends at ")
         assert (found.is_sentence, found.is_urgent, found.is_failure) == (True, is_urgent, False)
+
+
+def test_what_a_running_server_has_instead_and_until_when_it_is_kept():
+    record = ServerRecord(place="gpu-0 on a", instead="This is “Part” instead of “Whole”.")
+    running = SimpleNamespace(name="", _dra=parts(record, kept="It is kept."), active=True, ready=True)
+    assert server_notes(user(running)) == [
+        ServerNote("Your server", "It is kept.", is_sentence=True),
+        ServerNote("Your server", record.instead, is_sentence=True),
+        ServerNote("Your server", record.place),
+    ]
+    running.ready = False
+    assert server_notes(user(running)) == []

@@ -11,6 +11,7 @@
   const SEEN = "dra-spawner:devices-seen";
   const WIDE_PIXELS = 900;
   const KEEP = "I still need it";
+  const KEEP_COMMAND = "dra-spawner:keep";
   const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3 jp-icon-selectable"
     fill="#616161" d="M7 2v2H5a1 1 0 0 0-1 1v2H2v2h2v2H2v2h2v2H2v2h2v2a1 1 0 0 0 1 1h2v2h2v-2h2v2h2v-2h2v2h2v-2h2a1 1 0 0 0
     1-1v-2h2v-2h-2v-2h2v-2h-2V9h2V7h-2V5a1 1 0 0 0-1-1h-2V2h-2v2h-2V2h-2v2H9V2zm-1 4h12v12H6zm3 3v6h6V9z"/></svg>`;
@@ -241,16 +242,31 @@
       }
     }
 
-    let isWarnedIdle = false;
+    app.commands.addCommand(KEEP_COMMAND, {
+      label: KEEP,
+      execute: async () => {
+        const message = await keep();
+        if (message) {
+          void app.commands.execute("apputils:notify", { message, type: "error" });
+        }
+      },
+    });
+    let idleNotification = null;
 
-    /** A notification, once for each warning; the panel opens, as it has the button. */
+    /** A notification, once for each warning, until it is over; the panel opens, too. On a phone it is out of sight. */
     function warnIdle(idle) {
-      if (idle && idle.sentence && !isWarnedIdle) {
+      const isWarned = Boolean(idle && idle.sentence);
+      if (isWarned && idleNotification === null) {
         app.shell.activateById(panel.id);
-        const message = `This server is idle. ${idle.sentence}`;
-        void app.commands.execute("apputils:notify", { message, type: "warning", options: { autoClose: false } });
+        // JupyterLab shows some 140 characters; the panel shows all.
+        const message = "This server is idle and will be stopped, so that others can use its devices. “My devices” says when.";
+        const actions = idle.may_keep ? [{ label: KEEP, commandId: KEEP_COMMAND, displayType: "accent" }] : [];
+        const options = { autoClose: false, actions };
+        idleNotification = app.commands.execute("apputils:notify", { message, type: "warning", options });
+      } else if (!isWarned && idleNotification !== null) {
+        void idleNotification.then((id) => app.commands.execute("apputils:dismiss-notification", { id }));
+        idleNotification = null;
       }
-      isWarnedIdle = Boolean(idle && idle.sentence);
     }
 
     // A user who has never seen the panel does not know that it is there. On a phone it would hide all else.
