@@ -23,6 +23,7 @@ window.Notification = class {
 };
 """
 TELL = "Tell me when it is free"
+REFUSED = f"One person waits for such a device already. Press “{TELL}” to get one in your turn."
 
 
 def region(page: Any) -> Any:
@@ -48,10 +49,18 @@ async def test_a_place_from_the_form_a_device_that_is_held_and_one_click(embedde
         await page.get_by_role("radio", name=re.compile("No .* device")).check()
         await expect(tell).not_to_be_visible()
         await page.get_by_role("radio", name="GPU slice").check()
+        # Others are first: the form says what to press, until it is done.
+        made.refuse_starts(REFUSED)
+        await page.get_by_role("button", name="Start").click()
+        refused = page.get_by_text(REFUSED)
+        await refused.wait_for()
+        await tell.wait_for()
+        made.prepare_nothing()
         await press_until(page, "Tab", ".dra-tell button", most=60)
         await page.keyboard.press("Enter")
         await region(page).get_by_text("You are 2nd of 2 in the queue. One person is before you.").wait_for()
         await expect(tell).not_to_be_visible()
+        await expect(refused).not_to_be_visible()
         assert await page.evaluate("document.activeElement.textContent") == "Leave the queue", "the focus stays"
         assert "bob" not in await page.content()
         await assert_easy_to_use(page, "tickets-form-place")

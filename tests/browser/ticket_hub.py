@@ -58,6 +58,15 @@ class TicketHub:
 
     hub: HubProcess
     cluster: ClusterUnderTest
+    service: ServiceStandIn
+
+    def refuse_starts(self, sentence: str) -> None:
+        """Let the service say that others are first."""
+        self.service.always({"state": "waits", "sentence": sentence, "before": 1})
+
+    def prepare_nothing(self) -> None:
+        """Let the service say nothing about starts."""
+        self.service.always(lambda: web.Response(status=503))
 
     @property
     def store(self) -> TicketStore:
@@ -102,8 +111,8 @@ async def ticket_hub(cluster: ClusterUnderTest) -> AsyncIterator[TicketHub]:
             return profile_items(**choices)
 
         service.profiles = answer
-        # Nothing is prepared here.
-        service.always(lambda: web.Response(status=503))
         config = CONFIG.format(url=service.url, token=TOKEN)
         async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, config) as hub:
-            yield TicketHub(hub, cluster)
+            made = TicketHub(hub, cluster, service)
+            made.prepare_nothing()
+            yield made

@@ -44,7 +44,7 @@ async def test_a_ticket_becomes_a_server_with_the_device_that_is_held(embedded_c
             status, body = await hub.refusal("cyd", WHOLE)
             assert (status, body["message"]) == (
                 503,
-                "One person waits for such a device already. Join the queue to get one in your turn.",
+                "One person waits for such a device already. Press “Tell me when it is free” to get one in your turn.",
             )
             _, answer = await asked(cyd, "GET", {})
             assert answer["own"] == {"choice": "gpu-whole", "text": "Whole GPU", "is_waiting": False}

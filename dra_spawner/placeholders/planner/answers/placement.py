@@ -39,7 +39,7 @@ def _behind(count: int, *, has_ticket: bool) -> str:
     if has_ticket:
         return f"You are number {count} in the queue for this choice. You can start when a device is held for you."
     waiting = "One person waits" if count == 1 else f"{count} persons wait"
-    return f"{waiting} for such a device already. Join the queue to get one in your turn."
+    return f"{waiting} for such a device already. Press “Tell me when it is free” to get one in your turn."
 
 
 @dataclass(frozen=True, slots=True)

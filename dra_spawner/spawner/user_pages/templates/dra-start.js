@@ -47,6 +47,7 @@
       });
       new MutationObserver(() => {
         log.open = isOpen;
+        document.dispatchEvent(new Event("dra-spawner-start-over"));
       }).observe(bar, { attributeFilter: ["class"] });
     }
     if (!given || !message || !lost) {

@@ -50,6 +50,8 @@
       place.append(tell);
     }
     tell.hidden = true;
+    // Why the form's last start was refused: the next step answers it.
+    const refusal = startButton && document.querySelector(".spawn-error-msg");
     const title = document.title;
     let tickets = [];
     let own = null; // the choice of this page's start, which waits or has waited in vain
@@ -295,6 +297,9 @@
         if (status === 200) {
           showProblem(answer.problem);
           take(answer);
+          if (method === "PUT" && refusal) {
+            refusal.hidden = true;
+          }
           say(method === "PUT" ? "You are in the queue." : "You have left the queue.");
         } else {
           showProblem(answer.problem || "This did not work. Please reload the page, and try again.");
@@ -373,6 +378,8 @@
       timer = setTimeout(ask, milliseconds);
     }
 
+    // The start of this page is over: what is offered is other than while it waited.
+    document.addEventListener("dra-spawner-start-over", () => plan(1000));
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") {
         plan(0);
