@@ -97,7 +97,7 @@ def _open_closed_streams() -> None:
     """Let standard streams that are closed (``>&-``) be empty: Python has none then."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (for good)
 
 
 def _discard_output() -> None:
