@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -47,10 +47,10 @@ POLICY = {"after_minutes": 5, "notice_minutes": 4, "keep_minutes": 10, "keeps": 
 class Tickets:
     """Places that were kept."""
 
-    kept: list[tuple[str, str, str]] = field(default_factory=list)
+    kept: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
 
-    async def keep_place(self, user: str, server: str, choice: str) -> None:
-        self.kept.append((user, server, choice))
+    async def keep_place(self, user: str, choice: str, groups: Sequence[str]) -> None:
+        self.kept.append((user, choice, tuple(groups)))
 
 
 class IdleHub:

@@ -130,7 +130,7 @@ async def test_warned_used_kept_and_stopped(embedded_cluster: ClusterUnderTest) 
             if world.decided()[-1] != STOP:
                 await ada.pass_minutes(1)
         assert world.decided()[-1] == STOP
-        assert world.tickets.kept == [("ada", "", "")], "the service of this test knows no choices"
+        assert world.tickets.kept == [("ada", "", ())], "the service of this test knows no choices"
 
         async def is_gone() -> bool:
             return not await world.runs("ada")

@@ -153,13 +153,14 @@ async def test_a_place_for_the_return_of_a_user_whose_server_is_stopped(embedded
     async with full_cluster(cluster) as service:
         tickets, hub = present(service.context.tickets), hub_of(cluster)
         followed = present(tickets.followed)
-        await tickets.keep_place("ada", "", "gpu-whole")
+        await tickets.keep_place("ada", "gpu-whole", ["maths"])
         assert followed.present.open == [], "the device is free for the user as for others"
         await hub.join("bob", "gpu-whole")
         await service.until(lambda: [each.devices != () for each in followed.present.open] == [True], "bob is known")
         for choice in ("no-such-choice", "gpu-whole", "gpu-whole"):
-            await tickets.keep_place("ada", "", choice)
-        assert present(await hub_of(cluster).standing("ada", "gpu-whole")).place == 2
+            await tickets.keep_place("ada", choice, ["maths"])
+        standing = present(await hub_of(cluster).standing("ada", "gpu-whole"))
+        assert (standing.place, standing.ticket.groups) == (2, ("maths",)), "budgets of groups count"
         assert len((await hub_of(cluster).book()).tickets) == 2
 
 

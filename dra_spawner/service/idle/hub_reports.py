@@ -25,6 +25,7 @@ _VERSION: Final = 1
 #: The hub answers a stop after 10 s (its `slow_stop_timeout`) if a server is slow to stop.
 _SECONDS: Final = 30.0
 _MAX_BYTES: Final = 16 * 2**20
+_LONGEST_GROUP: Final = 255
 _ROLE: Final = (
     f"the hub refuses it; the service's role there needs the scope {{}} ({where('docs/how-to/idle-devices.md')})"
 )
@@ -66,6 +67,8 @@ class ReportedServer:
         Age of its last report; None without one.
     activity
         What it has reported, or why that is not known, as a part of a sentence.
+    groups
+        Names of the user's groups; an older hub tells none.
     """
 
     user: str
@@ -74,6 +77,7 @@ class ReportedServer:
     is_settled: bool
     age_seconds: float | None
     activity: ServerActivity | str
+    groups: tuple[str, ...] = ()
 
 
 class HubReports:
@@ -193,8 +197,14 @@ def _servers(body: object) -> dict[ObjectKey, ReportedServer]:
             str(each.get("started") or ""),
             each.get("ready") is True and not each.get("pending"),
             *_report(each),
+            _groups(each.get("groups")),
         )
     return found
+
+
+def _groups(told: object) -> tuple[str, ...]:
+    found = told if isinstance(told, list) else ()
+    return tuple(each for each in found if isinstance(each, str) and len(each) <= _LONGEST_GROUP)
 
 
 def _report(server: Mapping[str, Any]) -> tuple[float | None, ServerActivity | str]:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
@@ -41,7 +41,7 @@ _DONE: Final = "done"
 class ReturnTickets(Protocol):
     """Keeps a place in the queue for a user whose idle server is stopped."""
 
-    async def keep_place(self, user: str, server: str, choice: str) -> None:
+    async def keep_place(self, user: str, choice: str, groups: Sequence[str]) -> None:
         """Called before the stop; it must not raise."""
 
 
@@ -284,7 +284,7 @@ class IdleServers:
             raise
 
     async def _end(self, seen: SeenServer, metrics: FoundMetrics) -> None:
-        await self._tickets.keep_place(seen.server.user, seen.server.server, seen.server.choice)
+        await self._tickets.keep_place(seen.server.user, seen.server.choice, seen.reported.groups)
         # Servers tell at once when a kernel begins to compute: this is the last word before the stop.
         await self.require_idle(seen, metrics)
         self.may_act()

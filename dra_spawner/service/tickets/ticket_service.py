@@ -88,7 +88,7 @@ class TicketService:
         """Why hubs show no places or waits, as sentences."""
         return self._tasks.problems()
 
-    async def keep_place(self, user: str, server: str, choice: str) -> None:
+    async def keep_place(self, user: str, choice: str, groups: Sequence[str]) -> None:
         """Let a user whose server is stopped queue for its return, if others wait for such a device now.
 
         If nobody does, the device stays free for the user as for others, and a ticket would hold it for nobody.
@@ -101,7 +101,7 @@ class TicketService:
         if not any(devices.intersection(each.devices) for each in others):
             return
         try:
-            await followed.store.join(user, choice)
+            await followed.store.join(user, choice, groups)
         except (TicketRefused, TicketsUnavailable) as error:
             log.warning("A user whose idle server is stopped has no place in the queue: choice=%s %s", choice, error)
 

@@ -28,6 +28,8 @@ from dra_spawner.spawner.server_context import parts_of
 
 _VERSION: Final = 1
 _MAX_BYTES: Final = 128 * 2**10
+#: Groups of a user that are told: as many as a place in the queue has.
+_MOST_GROUPS: Final = 20
 #: Pause of a server between two reports: while the service asks for them, and while nobody does.
 _SOON_SECONDS: Final = 30
 _LATER_SECONDS: Final = 600
@@ -80,7 +82,7 @@ class ActivityHandler(OwnServerHandler):
             if spawner.active and (parts := parts_of(spawner)) is not None
         ]
         servers = [
-            _server_json(user, spawner, parts.home.report, now)
+            _server_json(user, spawner, parts.home.report, now) | {"groups": parts.server.user_groups[:_MOST_GROUPS]}
             for user, spawner, parts in present
             if spawner.placeholder_service == service
         ]

@@ -27,6 +27,7 @@ def reports(url: str) -> HubReports:
 
 @all_of_them("changed, is_settled, problem", {
     "as it is": ({}, True, ""),
+    "groups": ({"groups": ["maths", 3, "x" * 256]}, True, ""),
     "it stops": ({"pending": "stop"}, False, ""),
     "it starts": ({"ready": False}, False, ""),
     "no report": ({"activity": None, "age_seconds": None}, True, "it has not reported"),
@@ -42,6 +43,7 @@ async def test_a_server(changed: dict[str, Any], is_settled: bool, problem: str)
         (found,) = (await reports(url).read()).items()
     assert found[0] == ObjectKey("hub", "jupyter-ada")
     assert found[1].is_settled == is_settled
+    assert found[1].groups == (("maths",) if "groups" in changed else ()), "older hubs tell none"
     assert isinstance(found[1].activity, str) == bool(problem)
     assert not problem or problem in str(found[1].activity)
 
