@@ -8,7 +8,7 @@ import json
 import secrets
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TextIO
 from urllib.parse import quote, urlsplit
@@ -118,12 +118,14 @@ async def _run(options: TryOptions, output: TextIO, messages: TextIO, progress: 
         try:
             async with aiohttp.ClientSession(trust_env=True) as session:
                 client = HubClient(session, options.hub_url, options.token)
-                async for each in _try_all(client, options, progress, left):
-                    progress.clear()
-                    tried.append(each)
-                    if not options.as_json:
-                        output.write("\n".join(tried_lines(each)) + "\n")
-                        output.flush()
+                # What was made is removed also where the output cannot be written.
+                async with contextlib.aclosing(_try_all(client, options, progress, left)) as choices:
+                    async for each in choices:
+                        progress.clear()
+                        tried.append(each)
+                        if not options.as_json:
+                            output.write("\n".join(tried_lines(each)) + "\n")
+                            output.flush()
         except asyncio.CancelledError:
             if not caught:
                 raise
@@ -155,7 +157,9 @@ def _signals(loop: asyncio.AbstractEventLoop, stop: Callable[[signal.Signals], N
             loop.remove_signal_handler(number)
 
 
-async def _try_all(client: HubClient, options: TryOptions, progress: Progress, left: list[str]) -> AsyncIterator[Tried]:
+async def _try_all(
+    client: HubClient, options: TryOptions, progress: Progress, left: list[str]
+) -> AsyncGenerator[Tried, None]:
     """Try one choice after the other. What cannot be removed is added to `left`, as sentences."""
     progress.begin("asking the hub")
     caller = await client.whose_token()
@@ -194,7 +198,11 @@ async def _owner(client: HubClient, name: str, left: list[str]) -> AsyncIterator
     if await client.user(name) is not None:
         yield _Owner(name, is_new=False)
         return
-    await client.create_user(name)
+    try:
+        await client.create_user(name)
+    except asyncio.CancelledError:  # the hub may have made the user
+        await _removed(client.delete_user(name))
+        raise
     try:
         yield _Owner(name, is_new=True)
     finally:
