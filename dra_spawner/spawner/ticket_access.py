@@ -69,14 +69,18 @@ def follow_names(server: ServerContext, session: Any) -> None:
     if store is None or id(session) in followed:
         return
     followed.add(id(session))
+    hub, loop = this_hub(), asyncio.get_running_loop()
+
+    def rename(before: str, after: str) -> None:
+        what = "give the tickets of a user to the user's new name"
+        hub.begin(_until_written(partial(store.rename, before, after), what, server), "renaming of tickets")
 
     def after_flush(flushed: Any, _: object) -> None:
         for each in flushed.dirty:
             names = inspect(each).attrs.name.history if isinstance(each, User) else None
             if names is not None and names.deleted and names.added:
-                renaming = partial(store.rename, names.deleted[0], names.added[0])
-                what = "give the tickets of a user to the user's new name"
-                this_hub().begin(_until_written(renaming, what, server), "renaming of tickets")
+                # Later, and from any thread: an error here would be one of the hub's own transaction.
+                loop.call_soon_threadsafe(rename, names.deleted[0], names.added[0])
 
     event.listen(session, "after_flush", after_flush)
 
