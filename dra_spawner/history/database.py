@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from sqlalchemy import (
@@ -114,6 +115,9 @@ class HistoryDatabase:
         self.is_in_memory = in_memory
         # A database in memory has one connection, for all threads.
         self._lock = threading.RLock() if in_memory else contextlib.nullcontext()
+        path = engine.url.database if engine.dialect.name == "sqlite" and not in_memory else None
+        self._file = Path(path) if path else None
+        self._file_number = self._file.stat().st_ino if self._file is not None else 0
         self._with_nonsense = set[str]()
         """Tables of which a row was left out."""
 
@@ -155,6 +159,17 @@ class HistoryDatabase:
             engine.dispose()
             raise
         return cls(engine, names, in_memory=is_in_memory(parsed))
+
+    def check_file(self) -> None:
+        """Look whether a database in a file is still the one at its path: SQLite writes on into a file that is deleted.
+
+        Raises
+        ------
+        OSError
+            If the file is gone, or another one is there.
+        """
+        if self._file is not None and self._file.stat().st_ino != self._file_number:
+            raise OSError(f"{self._file} was replaced by another file")
 
     def close(self) -> None:
         """Close all connections. A database in memory is lost then."""

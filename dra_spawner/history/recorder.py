@@ -241,7 +241,9 @@ class Recorder(RecordSink):
         self._busy_since = now
         try:
             database = self._database or self._opened()
-            self._refuse_another_writer(database, now)
+            if now >= self._seen_at:
+                self._check_file(database)
+                self._refuse_another_writer(database)
             self._note_gap()
             if not self._is_paused:
                 # First, as it frees space for new records.
@@ -263,11 +265,16 @@ class Recorder(RecordSink):
         self._database = database = self._open()
         return database
 
-    def _refuse_another_writer(self, database: HistoryDatabase, now: float) -> None:
+    def _check_file(self, database: HistoryDatabase) -> None:
+        try:
+            database.check_file()
+        except OSError:
+            self._has_gap = True  # the last records are in a file that is gone
+            raise
+
+    def _refuse_another_writer(self, database: HistoryDatabase) -> None:
         """Look whether another service writes: at the beginning, and each time before this one notes that it does."""
-        if not self._writer or now < self._seen_at:
-            return
-        found = database.present_writer(self._now())
+        found = database.present_writer(self._now()) if self._writer else ""
         if found and found != self._writer:
             raise AnotherWriter(found)
 

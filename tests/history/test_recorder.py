@@ -128,6 +128,27 @@ def test_the_last_sign_of_life_is_of_the_process_before_until_the_servers_are_kn
     database.close()
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_is_deleted_or_replaced_is_noticed(path: Path, replaced: bool) -> None:
+    """SQLite writes on into the deleted file without an error, as after a restored backup or a volume that went."""
+    working = Working(f"sqlite:///{path}")
+    working.recorder.record(PresentServers(frozenset()))
+    working.work()
+    for each in path.parent.iterdir():
+        each.unlink()
+    if replaced:
+        backup = HistoryDatabase.open(f"sqlite:///{path}")
+        backup.add([launch("restored")])
+        backup.close()
+    working.recorder.record(launch("next"))
+    working.work(60)
+    assert str(path) in working.recorder.problem
+    working.work(60)
+    assert working.recorder.problem == ""
+    assert working.gaps == 1, "the servers that are present are recorded again"
+    assert working.written() == ["next", *(["restored"] if replaced else [])]
+
+
 def test_a_second_service_in_one_database_writes_and_deletes_nothing(path: Path) -> None:
     """It would end the launches of the first, whose servers its cluster does not show."""
     first, second = (Working(f"sqlite:///{path}", writer=f"namespace hub-{each}", keep=DAY) for each in "ab")
