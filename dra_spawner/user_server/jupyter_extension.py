@@ -1,4 +1,4 @@
-"""Extension of Jupyter Server: two addresses for the panel of JupyterLab, and reports to the hub about the kernels.
+"""Extension of Jupyter Server: addresses for JupyterLab's panel, reports about kernels, and the first kernel.
 
 ``GET {server}/dra-spawner/devices`` and ``POST {server}/dra-spawner/keep``.
 
@@ -19,6 +19,7 @@ from tornado.ioloop import IOLoop, PeriodicCallback
 from dra_spawner import names
 from dra_spawner.common.thread_turns import ThreadTurns
 from dra_spawner.user_server.activity_reports import ActivityReports, activity_of_server
+from dra_spawner.user_server.first_kernel import first_notebook, start_first_kernel
 from dra_spawner.user_server.hub_question import NotKnown, hub_json
 from dra_spawner.user_server.own_devices import devices_of_server, is_hub_server
 from dra_spawner.user_server.shown_devices import ShownDevices
@@ -87,6 +88,9 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
+    if path := first_notebook(os.environ):
+        # The loop may not run yet.
+        IOLoop.current().add_callback(start_first_kernel, server, path)
     if not is_hub_server(os.environ):
         return  # without an address, the panel does not appear
     base, reports = server.web_app.settings["base_url"], ActivityReports(os.environ, lambda: activity_of_server(server))
@@ -100,5 +104,4 @@ def _load_jupyter_server_extension(server: Any) -> None:
     )
     if os.environ.get("JUPYTERHUB_API_URL"):
         looks = PeriodicCallback(reports.look, _LOOK_MILLISECONDS)
-        # The loop may not run yet.
         IOLoop.current().add_callback(looks.start)

@@ -4,7 +4,7 @@ Run ``python -m tests.bench.first_cell``. It starts the demo (`dra-spawner demo`
 cluster is the embedded one. With ``--real-node`` the control plane is a real one, and servers and placeholders are containers of a real
 kubelet with containerd and DRA drivers; that needs root, and what ``tests/node`` needs. The start of the cluster is in no figure.
 
-A user clicks *Start*, JupyterLab opens a notebook, and a cell prints a random number. It is done some times with a
+A user clicks *Start*, JupyterLab opens with a notebook, whose kernel starts while the page loads, and a cell prints a random number. It is done some times with a
 warm placeholder (``gpu-slice``) and some times without one (``gpu-whole``), by one user; then once while other users start servers at the
 same moment. Of these the same parts are shown up to the moment when the hub says that the server is ready.
 
@@ -22,8 +22,12 @@ begin of the server. "kubelet's report" is how much later the pod is called runn
 program are on one machine, and have one clock.
 Beside the seconds stands the processor time of those that need most: the server's process and the kernel until the cell has its
 output, and the browser from the server's first byte on. Where other programs use the machine, it says more than the
-seconds. ``--known-browser`` keeps the browser's cache from one start to the next: it has the page's programs then. ``--quick`` gives all users
-of the real node a small program instead of JupyterLab: only hub, service, cluster and container need processors then.
+seconds. ``--known-browser`` keeps the browser's cache from one start to the next: it has the page's programs then.
+
+On the real node, ``--servers launcher`` opens JupyterLab with its launcher, in which the user makes a notebook. ``--servers quick`` gives
+all users a small program instead of JupyterLab: only hub, service, cluster and container need processors then.
+``--servers kubespawner`` starts the same program with KubeSpawner and without devices: what its hub takes, JupyterHub and KubeSpawner
+take in any hub.
 """
 
 from __future__ import annotations
@@ -38,12 +42,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
 
 from tests.bench.figures import options_parser, quantile
-from tests.bench.measured_hubs import LONGEST_SECONDS, MeasuredHub, demo, real_node
+from tests.bench.measured_hubs import LONGEST_SECONDS, MeasuredHub, Servers, demo, real_node
 from tests.browser.chromium import chromium
 from tests.cluster.harness_binary import BinaryUnavailable
 from tests.node.machine import NoRealNode
@@ -53,8 +57,10 @@ _OURS: Final = ("hub", "service", "scheduling")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _KERNEL: Final = "ipykernel_launcher"
 _BROWSER: Final = "chromium"
+Choices = Mapping[str, Mapping[str, str]]
 #: Choices of the form: with a warm placeholder, and without one.
-_CHOICES: Final = {"warm": {"profile": "gpu-slice"}, "cold": {"profile": "gpu-whole"}}
+_CHOICES: Final[Choices] = {"warm": {"profile": "gpu-slice"}, "cold": {"profile": "gpu-whole"}}
+_PLAIN: Final[Choices] = {"KubeSpawner": {"profile": "cpu"}}
 
 
 @dataclass
@@ -166,7 +172,7 @@ def first_cell(
     clicked = time.time()
     page.get_by_role("button", name="Start").click()
     page.wait_for_url(f"**/user/{running.user}/lab**")
-    launcher = _run_cell(page)
+    shown = _run_cell(page)
     done = time.time()
     processors = {
         "processors: Jupyter server": processor_seconds(running.server),
@@ -179,24 +185,27 @@ def first_cell(
     rest = {
         "Jupyter server": served[0] - began,
         "page": done - served[0],
-        "page until the launcher": launcher - served[0],
+        "page until JupyterLab is shown": shown - served[0],
     }
     return seconds | rest | {"whole": done - clicked} | processors
 
 
 def _run_cell(page: Page) -> float:
-    """Open a notebook and run a cell in it; the moment when the launcher was there."""
+    """Run a cell in the notebook that is open, or in a new one; the moment when JupyterLab showed itself."""
     card = page.locator(".jp-LauncherCard[data-category=Notebook]").first
-    card.wait_for()
-    launcher = time.time()
-    card.click()
+    cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
+    card.or_(cell).first.wait_for()
+    shown = time.time()
+    if card.is_visible():
+        card.click()
     page.get_by_text("| Idle").wait_for()
-    page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
+    cell.click()
     number = secrets.randbelow(10**6)
+    page.keyboard.press("Control+A")
     page.keyboard.type(f"{number} * 7 + 1")
     page.keyboard.press("Shift+Enter")
     page.locator(".jp-OutputArea-output", has_text=str(number * 7 + 1)).first.wait_for()
-    return launcher
+    return shown
 
 
 def stop_all(running: MeasuredHub) -> None:
@@ -256,6 +265,8 @@ def others(running: MeasuredHub, number: int) -> Starts:
     """Users whose clicks come at the same moment: half of them without a device."""
     # The cluster has 16 such shares, and the user needs up to two.
     bodies: list[dict[str, str]] = [{"profile": "cpu"}, {"profile": "gpu-slice", "memory": "5Gi"}]
+    if not running.has_devices:
+        bodies[1] = bodies[0]
     return Starts(running, {f"user-{each}": bodies[each % 2] for each in range(number)})
 
 
@@ -271,7 +282,8 @@ def table(title: str, runs: list[dict[str, float]]) -> str:
 
 
 def _until_warm(running: MeasuredHub) -> None:
-    eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", LONGEST_SECONDS)
+    if running.has_devices:
+        eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", LONGEST_SECONDS)
 
 
 def _say(title: str, runs: list[dict[str, float]]) -> None:
@@ -305,7 +317,7 @@ def measure_pages(running: MeasuredHub, pods: PodTimes, rounds: int, crowds: lis
 
 def measure_quick(running: MeasuredHub, pods: PodTimes, rounds: int, crowds: list[int]) -> None:
     """Print the tables of servers that need no time, without a browser."""
-    for title, choice in _CHOICES.items():
+    for title, choice in (_CHOICES if running.has_devices else _PLAIN).items():
         runs = []
         for _ in range(rounds):
             _until_warm(running)
@@ -328,18 +340,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--others", type=int, nargs="*", default=[29], help="numbers of users beside the one")
     parser.add_argument("--known-browser", action="store_true", help="keep the browser's cache")
     parser.add_argument("--real-node", action="store_true", help="servers are containers of a real kubelet")
-    parser.add_argument("--quick", action="store_true", help="on the real node, servers are a small program")
+    parser.add_argument("--servers", choices=get_args(Servers), default="jupyterlab", help="on the real node")
     options = parser.parse_args(arguments)
-    if options.quick and not options.real_node:
-        parser.error("--quick needs --real-node")
+    servers: Servers = options.servers
+    if servers != "jupyterlab" and not options.real_node:
+        parser.error("--servers needs --real-node")
     try:
-        with real_node(is_quick=options.quick) if options.real_node else demo() as running:
+        with real_node(servers) if options.real_node else demo() as running:
             pods = PodTimes()
             threading.Thread(target=pods.follow, args=(running,), daemon=True).start()
-            if options.quick:
-                measure_quick(running, pods, options.rounds, options.others)
-            else:
+            if servers in ("jupyterlab", "launcher"):
                 measure_pages(running, pods, options.rounds, options.others, options.known_browser)
+            else:
+                measure_quick(running, pods, options.rounds, options.others)
+            if options.real_node:
+                sys.stdout.write("".join(f"The cluster warned: {each}\n" for each in running.warnings()))
     except (NoRealNode, BinaryUnavailable) as reason:
         sys.stderr.write(f"No real node here: {reason}\n")
         return 2

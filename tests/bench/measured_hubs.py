@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from dra_spawner import names
 from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
@@ -26,7 +26,7 @@ from tests.cluster.fixtures import namespace_on
 from tests.cluster.harness_binary import control_plane_binary
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import priority_class
-from tests.integration.hub_process import HubProcess
+from tests.integration.hub_process import SHIPPED_CONFIG, HubProcess
 from tests.integration.hub_with_service import CONFIG
 from tests.integration.service_process import free_url
 from tests.node.devices import device_classes
@@ -35,28 +35,36 @@ from tests.node.machine import examine
 from tests.node.node_binaries import node_binaries
 from tests.node.real_node import RealNode
 
-__all__ = ["LONGEST_SECONDS", "MeasuredHub", "demo", "real_node"]
+__all__ = ["LONGEST_SECONDS", "MeasuredHub", "Servers", "demo", "real_node"]
+
+Servers = Literal["jupyterlab", "launcher", "quick", "kubespawner"]
 
 LONGEST_SECONDS: Final = 600.0
 _LOG_CHARACTERS: Final = 3000
 _ROOT: Final = Path(__file__).parents[2]
 _NOTEBOOK_SERVER: Final = "dra_spawner.devcluster.demo.user_server"
-_CONFIG: Final = """
+_DEVICES: Final = """
 load_subconfig({service_config_file!r})
 c.JupyterHub.services[-1]["url"] = {service_url!r}
 c.JupyterHub.services[-1]["command"] += ["--config", {settings!r}]
 c.JupyterHub.services[-1]["environment"] |= {{"KUBECONFIG": {kubeconfig!r}, "POD_NAMESPACE": {namespace!r}}}
-c.JupyterHub.load_roles[0]["scopes"] += ["list:users", "read:metrics"]
 c.DRASpawner.profile_list = {profiles!r}
+"""
+_CONFIG: Final = """
+c.JupyterHub.load_roles[0]["scopes"] += ["list:users", "read:metrics"]
 c.DRASpawner.image_pull_policy = "IfNotPresent"
 c.DRASpawner.delete_grace_period = 1
 c.DRASpawner.cpu_guarantee = 0.02
 c.DRASpawner.mem_guarantee = "64M"
-c.DRASpawner.default_url = "/lab"
 """
 _QUICK: Final = f"""
 c.DRASpawner.image = {QUICK_SERVER!r}
 c.DRASpawner.cmd = ["/quick-server"]
+"""
+_PLAIN: Final = """
+c.JupyterHub.spawner_class = "kubespawner.KubeSpawner"
+c.KubeSpawner.update(c.DRASpawner)
+c.KubeSpawner.profile_list = [{"display_name": "No device", "slug": "cpu"}]
 """
 _NOTEBOOK: Final = """
 c.DRASpawner.image = {image!r}
@@ -65,7 +73,8 @@ c.DRASpawner.uid = 1000
 c.DRASpawner.volumes = {volumes!r}
 c.DRASpawner.volume_mounts = {mounts!r}
 c.DRASpawner.working_dir = "/home/jovyan"
-c.DRASpawner.environment = {{"HOME": "/home/jovyan"}}
+c.DRASpawner.environment = {{"HOME": "/home/jovyan", "DRA_SPAWNER_FIRST_KERNEL": {first_kernel!r}}}
+c.DRASpawner.default_url = {default_url!r}
 """
 _SERVICE: Final = f"""
 c.DRASpawnerService.placeholders = {{"gpu-slice": {{"min": 2, "max": 4}}}}
@@ -91,6 +100,8 @@ class MeasuredHub:
         Where servers are.
     server
         A word of the command line of the users' servers.
+    has_devices
+        Whether servers can have devices, and placeholders and the service are there.
     """
 
     address: str
@@ -102,6 +113,7 @@ class MeasuredHub:
     namespace: str
     server: str
     authority: Path | None = None
+    has_devices: bool = True
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         """The answer of the hub's API."""
@@ -126,7 +138,10 @@ class MeasuredHub:
 
     def pods(self, query: str = "") -> Any:
         """The cluster's answer about the pods of servers and placeholders, to be read."""
-        url = f"{self.cluster}/api/v1/namespaces/{self.namespace}/pods{query}"
+        return self._read("pods", query)
+
+    def _read(self, plural: str, query: str) -> Any:
+        url = f"{self.cluster}/api/v1/namespaces/{self.namespace}/{plural}{query}"
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.cluster_token}"})
         trusts = ssl.create_default_context(cafile=str(self.authority)) if self.authority else None
         return urllib.request.urlopen(request, timeout=LONGEST_SECONDS, context=trusts)
@@ -142,8 +157,15 @@ class MeasuredHub:
             for each in pods
         )
 
+    def warnings(self) -> list[str]:
+        """Warnings of the cluster about pods, for a start that took long."""
+        with self._read("events", "?fieldSelector=type=Warning") as answer:
+            return sorted({f"{each['reason']}: {each['message'][:200]}" for each in json.load(answer)["items"]})
+
     def placement_seconds(self) -> float:
         """Time that the service has spent with answers about placements so far."""
+        if not self.has_devices:
+            return 0.0
         found = re.search(r"^dra_spawner_placement_answer_seconds_sum (\S+)", self.service("metrics"), re.M)
         return float(found[1]) if found else 0.0
 
@@ -174,13 +196,14 @@ def demo() -> Iterator[MeasuredHub]:
 
 
 @contextmanager
-def real_node(*, is_quick: bool = False) -> Iterator[MeasuredHub]:
+def real_node(servers: Servers = "jupyterlab") -> Iterator[MeasuredHub]:
     """A control plane, a node with the demo's devices, and a hub with the service.
 
     Parameters
     ----------
-    is_quick
-        Whether users' servers are a small program that answers at once, instead of JupyterLab.
+    servers
+        What users start: JupyterLab as in the demo, or with its launcher instead of a notebook; or a small program that
+        answers at once; or that program with KubeSpawner, without devices and without this project.
 
     Raises
     ------
@@ -198,7 +221,7 @@ def real_node(*, is_quick: bool = False) -> Iterator[MeasuredHub]:
         plane = ControlPlane(binaries.harness, Path(path, "plane"), node_grace_seconds=None)
         with plane, RealNode(plane, binaries, machine, Path(path, "node")) as node:
             report("the node is ready")
-            hub = _hub_on(node, plane, loop, Path(path, "hub"), is_quick)
+            hub = _hub_on(node, plane, loop, Path(path, "hub"), servers)
             running = loop.run(hub.__aenter__())
             try:
                 report("the hub is ready")
@@ -212,14 +235,14 @@ def real_node(*, is_quick: bool = False) -> Iterator[MeasuredHub]:
 
 @asynccontextmanager
 async def _hub_on(
-    node: RealNode, plane: ControlPlane, loop: BackgroundLoop, directory: Path, is_quick: bool
+    node: RealNode, plane: ControlPlane, loop: BackgroundLoop, directory: Path, servers: Servers
 ) -> AsyncIterator[MeasuredHub]:
     async with namespace_on(plane, loop, directory, keeps_nodes=True, clears=False) as cluster:
         await cluster.publish(*device_classes(), priority_class())
-        own = directory / "hub"
-        own.mkdir()
-        async with HubProcess(
-            own, cluster.hub_kubeconfig, cluster.namespace, _hub_config(cluster, is_quick), address=node.address
+        kind = _PlainHub if servers == "kubespawner" else HubProcess
+        config = _hub_config(cluster, servers)
+        async with kind(
+            directory / "hub", cluster.hub_kubeconfig, cluster.namespace, config, address=node.address
         ) as hub:
             yield MeasuredHub(
                 address=hub.url,
@@ -229,15 +252,28 @@ async def _hub_on(
                 cluster=cluster.url,
                 cluster_token=cluster.admin_token,
                 namespace=cluster.namespace,
-                server="/quick-server" if is_quick else _NOTEBOOK_SERVER,
+                server="/quick-server" if servers in ("quick", "kubespawner") else _NOTEBOOK_SERVER,
                 authority=cluster.certificate_authority,
+                has_devices=servers != "kubespawner",
             )
 
 
-def _hub_config(cluster: ClusterUnderTest, is_quick: bool) -> str:
+class _PlainHub(HubProcess):
+    """A hub without this project."""
+
+    def _config_text(self, namespace: str) -> str:
+        text = super()._config_text(namespace)
+        shipped = f"load_subconfig({str(SHIPPED_CONFIG)!r})"
+        assert shipped in text
+        return text.replace(shipped, "")
+
+
+def _hub_config(cluster: ClusterUnderTest, servers: Servers) -> str:
+    if servers == "kubespawner":
+        return _CONFIG + _QUICK + _PLAIN
     settings = cluster.directory / "service.py"
     settings.write_text(_SERVICE)
-    hub = _CONFIG.format(
+    hub = _CONFIG + _DEVICES.format(
         service_config_file=str(CONFIG),
         service_url=free_url(),
         settings=str(settings),
@@ -245,12 +281,18 @@ def _hub_config(cluster: ClusterUnderTest, is_quick: bool) -> str:
         namespace=cluster.namespace,
         profiles=list(EXAMPLE_PROFILES),
     )
-    if is_quick:
+    if servers == "quick":
         return hub + _QUICK
     volumes, mounts = notebook_volumes()
     # An image would have it installed.
     volumes.append({"name": "package", "hostPath": {"path": str(_ROOT / "dra_spawner")}})
     mounts.append({"name": "package", "mountPath": str(_ROOT / "dra_spawner"), "readOnly": True})
     return hub + _NOTEBOOK.format(
-        image=NOTEBOOK, python=sys.executable, module=_NOTEBOOK_SERVER, volumes=volumes, mounts=mounts
+        image=NOTEBOOK,
+        python=sys.executable,
+        module=_NOTEBOOK_SERVER,
+        volumes=volumes,
+        mounts=mounts,
+        default_url="/lab" if servers == "launcher" else "/lab/tree/welcome.ipynb",
+        first_kernel=str(int(servers != "launcher")),
     )

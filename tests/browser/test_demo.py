@@ -201,15 +201,12 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         record(page)
 
         page.wait_for_url("**/user/admin/lab**")
-        page.locator(".jp-LauncherCard[data-category=Notebook]").first.wait_for()
         # JupyterLab offers its news at some moment; a picture has none.
         page.add_style_tag(content=".Toastify { display: none }")
         record(page)
-        page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
         page.get_by_text("| Idle").wait_for()
-        cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
+        cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content", has_text="!env | sort | grep DRA_").first
         cell.click()
-        page.keyboard.type("!env | sort | grep DRA_")
         record(page)
         page.keyboard.press("Shift+Enter")
         output = page.locator(".jp-OutputArea-output").filter(has_text="DRA_").filter(has_text="10Gi").first

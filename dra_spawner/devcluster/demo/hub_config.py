@@ -29,6 +29,8 @@ if settings["own_processes"]:
     c.DRASpawner.image = settings["image"]
     c.DRASpawner.drivers_prepare_for = {driver: str(word) for driver, word in DRIVERS_PREPARE_FOR.items()}
     c.DRASpawner.cmd = [sys.executable, "-m", "dra_spawner.devcluster.demo.user_server"]
+    c.DRASpawner.default_url = "/lab/tree/welcome.ipynb"
+    c.DRASpawner.environment = {"DRA_SPAWNER_FIRST_KERNEL": "1"}
     if settings["own_users"]:
         c.DRASpawner.uid = lambda spawner: uid_of(spawner.user.id)
     elif os.geteuid() == 0:
