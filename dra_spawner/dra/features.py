@@ -54,6 +54,10 @@ class Quirks:
     """Where a capacity has steps, sizes are counted in 64 bits and nothing reports an overflow: a request of ``10e18``
     consumes nothing, and one of ``9223372036854775808`` a negative amount. Negative sizes are accepted anyway. Off:
     such a size is an error of the claim."""
+    high_bits_lost: bool = False
+    """A number of a policy that needs more than 64 bits counts as 0, or as what the low bits say: a step of ``10E`` is
+    a division by zero, which ends the attempt. A default of more than 18 digits is not recognised, and so refused
+    where the policy does not allow it. Off: such a number is the largest of 64 bits."""
     rounded_sizes_are_binary: bool = False
     """A size rounded up to a step is printed in powers of two, not as the step is."""
     all_leaves_out_full_devices: bool = False

@@ -51,6 +51,7 @@ _QUIRKS_1_37: Final = Quirks(
     pool_trouble_ends_attempt=True,
     capacity_names_as_text=True,
     negative_sizes_rounded=True,
+    high_bits_lost=True,
     versions_as_text=True,
     odd_attributes_refused=True,
     shares_of_whole_devices_ignored=True,

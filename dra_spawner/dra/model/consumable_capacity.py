@@ -12,11 +12,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner.dra.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity, DeviceDescription
-from dra_spawner.dra.quantity import MAX_INT64, NANO_PER_UNIT, Quantity, QuantityFormat, wrap_int64
+from dra_spawner.dra.quantity import (
+    MAX_INT64,
+    MIN_INT64,
+    NANO_PER_UNIT,
+    Quantity,
+    QuantityFormat,
+    int64_scale,
+    wrap_int64,
+)
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
 _NOTHING: Final[Mapping[str, Quantity]] = {}
 _NANO_PER_THOUSANDTH: Final = NANO_PER_UNIT // 1000
+_NO_STEP: Final = "its step cannot be counted in 64 bits, and kube-scheduler divides by zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,10 @@ def share_of(
         checks.append((name, amount.nano, capacity.value.nano))
     for name, amount in consumed:
         policy = capacities[name].policy
-        if policy is not None and violates_policy(amount, policy, rules, is_default=name not in asked):
+        violates = policy is not None and violates_policy(amount, policy, rules, is_default=name not in asked)
+        if violates is None:
+            return ShareError(name, _NO_STEP)
+        if violates:
             return ShareRefused(name, amount)
     if names is not None:
         consumed = [(names[name], amount) for name, amount in consumed]
@@ -125,15 +137,21 @@ def consumes_too_little(requested: Quantity, consumed: Quantity) -> bool:
 
 def violates_policy(
     amount: Quantity, policy: CapacityPolicy, rules: SchedulerRules, *, is_default: bool = False
-) -> bool:
+) -> bool | None:
     """Whether a share may not consume this amount; the policy's own default is never refused.
 
     Parameters
     ----------
     is_default
         Nothing was requested, so the amount is the default (or, without one, the whole capacity).
+
+    Returns
+    -------
+    bool or None
+        None if kube-scheduler crashes: in 64 bits the policy's step is zero.
     """
-    if policy.default is not None and (is_default or _is_same(amount, policy.default)):
+    known = policy.default if policy.default is not None and _is_recognized(policy.default, rules) else None
+    if known is not None and (is_default or _is_same(amount, known)):
         return False
     valid_range = policy.valid_range
     if valid_range is None:
@@ -145,9 +163,10 @@ def violates_policy(
     if _counts_thousandths(valid_range, valid_range.step, rules):
         exact = _thousandths(amount)
         return exact is None or (exact - _in_thousandths(valid_range.minimum)) % _in_thousandths(valid_range.step) != 0
-    in_64_bits = rules.quirks.capacity_in_64_bits
-    minimum, step = _units(valid_range.minimum, in_64_bits), _units(valid_range.step, in_64_bits)
-    return _wrap(amount.value() - minimum, in_64_bits) % step != 0
+    minimum, step = _units(valid_range.minimum, rules), _units(valid_range.step, rules)
+    if not step:
+        return None
+    return wrap_int64(_units(amount, rules, compared_with=valid_range.maximum) - minimum) % step != 0
 
 
 def shortage(
@@ -186,14 +205,19 @@ def _round_up_to_range(requested: Quantity, valid_range: CapacityRange, rules: S
         minimum, each = _in_thousandths(valid_range.minimum), _in_thousandths(step)
         rounded = minimum + -(-(wanted - minimum) // each) * each
         return Quantity(rounded * _NANO_PER_THOUSANDTH, step.format) if rounded <= MAX_INT64 else None
-    # As in Kubernetes, minimum, step and request are each made whole units first.
-    in_64_bits = rules.quirks.capacity_in_64_bits
-    minimum, each = _units(valid_range.minimum, in_64_bits), _units(step, in_64_bits)
-    wanted = requested.int64_value(compared_with=valid_range.minimum) if in_64_bits else requested.value()
-    steps, rest = _divide(_wrap(wanted - minimum, in_64_bits), each)
-    rounded = _wrap(minimum + each * (steps + bool(rest)), in_64_bits)
-    if rounded > MAX_INT64 or (requested.nano > MAX_INT64 * NANO_PER_UNIT and not in_64_bits):
+    notices_overflow = not rules.quirks.capacity_in_64_bits
+    if notices_overflow and requested.nano > MAX_INT64 * NANO_PER_UNIT:
         return None
+    # As in Kubernetes, minimum, step and request are each made whole units first, of 64 bits.
+    minimum, each = _units(valid_range.minimum, rules), _units(step, rules)
+    if not each:
+        return None
+    wanted = _units(requested, rules, compared_with=valid_range.minimum)
+    steps, rest = _divide(wrap_int64(wanted - minimum), each)
+    steps += bool(rest)
+    if notices_overflow and minimum >= 0 and steps > _divide(MAX_INT64 - minimum, each)[0]:
+        return None
+    rounded = wrap_int64(minimum + each * steps)
     is_binary = rules.quirks.rounded_sizes_are_binary
     return Quantity.from_value(rounded, QuantityFormat.BINARY_SI if is_binary else step.format)
 
@@ -226,12 +250,19 @@ def _divide(dividend: int, divisor: int) -> tuple[int, int]:
     return quotient, dividend - quotient * divisor
 
 
-def _units(quantity: Quantity, in_64_bits: bool) -> int:
-    return quantity.int64_value() if in_64_bits else quantity.value()
+def _units(quantity: Quantity, rules: SchedulerRules, *, compared_with: Quantity | None = None) -> int:
+    """Whole units, in 64 bits."""
+    units = quantity.value()
+    if MIN_INT64 <= units <= MAX_INT64:
+        return units
+    if rules.quirks.high_bits_lost:
+        return quantity.int64_value(compared_with=compared_with)
+    return MAX_INT64 if units > 0 else MIN_INT64
 
 
-def _wrap(value: int, in_64_bits: bool) -> int:
-    return wrap_int64(value) if in_64_bits else value
+def _is_recognized(default: Quantity, rules: SchedulerRules) -> bool:
+    """Whether kube-scheduler knows a policy's default again: it compares addresses where Go keeps a big decimal."""
+    return not rules.quirks.high_bits_lost or int64_scale(default.stored_text()) is not None
 
 
 def _is_same(left: Quantity, right: Quantity) -> bool:

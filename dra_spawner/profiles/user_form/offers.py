@@ -46,7 +46,7 @@ class Offer:
         amount = consumed_by_request(self.capacity, wanted, self.rules)
         if amount is None or not 0 < wanted.nano <= amount.nano <= value.nano:
             return None
-        if policy is not None and violates_policy(amount, policy, self.rules):
+        if policy is not None and violates_policy(amount, policy, self.rules) is not False:
             return None
         return Quantity(amount.nano, value.format)
 

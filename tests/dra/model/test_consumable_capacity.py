@@ -79,6 +79,23 @@ def test_consumed(capacity: Any, requested: str | None, consumed: str | None) ->
         assert [(name, str(amount)) for name, amount in share.consumed] == [("memory", consumed)]
 
 
+@all_of_them(
+    "rules, requested, problem",
+    {
+        # Nothing requested: the whole of a capacity without a default is compared with the steps.
+        f"{release[1]}-{requested}": (rules, requested, rules.quirks.high_bits_lost)
+        for release, rules in RULES.items()
+        for requested in (None, "5")
+    },
+)
+def test_a_step_beyond_64_bits_is_a_division_by_zero(
+    rules: SchedulerRules, requested: str | None, problem: bool
+) -> None:
+    capacity = policy("100", validRange={"min": "0", "step": "10E"})
+    share = share_for({"memory": capacity}, {"memory": requested} if requested is not None else None, rules)
+    assert isinstance(share, ShareError) is problem
+
+
 def test_every_capacity_is_consumed_requested_or_not() -> None:
     share = share_for({"memory": "40Gi", "cores": DEFAULT_ONLY, "lanes": "4"}, {"memory": "1Gi"})
     assert isinstance(share, Share)
