@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,16 +57,19 @@ def test_dear_tests_begin_first_in_each_process(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tiers, "DEAR", ("c", "f", "a", "z"))
     names = list("abcdefgh")
 
-    def ordered(names: list[str], processes: int, late: str = "") -> str:
-        return "".join(names[place] for place in order_of(names, [int(name in late) for name in names], processes))
+    def ordered(names: Sequence[str], processes: int, late: str = "") -> str:
+        found = [names[place] for place in order_of(names, [int(name[0] in late) for name in names], processes)]
+        return "".join(name[0] for name in found)
 
     assert ordered(names, 1) == "cfabdegh"
-    assert ordered(names, 2) == "cabdfegh"
+    assert ordered(names, 2) == "cadg" + "fbeh"
+    assert ordered(names, 3) == "ae" + "cbg" + "fdh", "of the sizes that pytest-xdist gives"
     assert ordered(names, 8) == "cfabdegh"
     assert ordered(names[:3], 8) == "cab"
+    assert ordered(["b::1", "b::2", "d::1", "e::1", "g::1", "g::2"], 2) == "bbg" + "deg", "modules stay together"
     # What is built meanwhile is needed in the second half of each process's part.
     assert ordered(names, 1, "abc") == "fdeghcab"
-    assert ordered(names, 2, "abgc") == "fdcbehag"
+    assert ordered(names, 2, "abgc") == "fecb" + "dhag"
 
 
 def test_what_needs_go_runs_late() -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +72,7 @@ LONG: Final = {
 #: Tests that take a minute or more in a tier of the gate, the longest first: each begins first in a process of its own.
 DEAR: Final = (
     "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[real]",
+    "chart/test_whole_chart.py::test_a_hub_at_the_root",
     "browser/test_start_pages.py::test_servers_that_stay_pending_then_something_smaller_or_another_try",
 )
 #: Packages of the extra ``gate``: a module that imports one is of the tier system.
@@ -170,32 +172,35 @@ def order_of(names: Sequence[str], stages: Sequence[int], processes: int) -> lis
     Parameters
     ----------
     names
-        Of the tests, below ``tests/``.
+        Of the tests, below ``tests/``. Those of a module stay together where there is room, and modules that follow one
+        another go to different processes.
     stages
         Of each test, as `stage_of` returns it.
     processes
         Number of processes. pytest-xdist gives each an equal part of the list, and lets who is done take from others'
         ends.
     """
-    dear: dict[int, list[int]] = {}
-    others: dict[int, list[int]] = {}
+    sizes = [(len(names) + process) // processes for process in range(processes)]
+    parts: list[list[int]] = [[] for _ in sizes]
+    last = max(stages, default=0)
     for stage in sorted(set(stages)):
         places = [place for place, of in enumerate(stages) if of == stage]
-        found = sorted((place for place in places if names[place] in DEAR), key=lambda place: DEAR.index(names[place]))
-        dear[stage], others[stage] = found, [place for place in places if names[place] not in DEAR]
-    order: list[int] = []
-    for process in range(processes):
-        left = processes - process
-        part = (len(names) - len(order)) // left
-        for stage in dear:
-            own = dear[stage][process::processes]
-            is_last = stage == max(dear)
-            share = part if is_last else min(part, (len(own) + len(others[stage])) // left)
-            chosen = max(0, share - len(own))
-            order += [*own, *others[stage][:chosen]]
-            del others[stage][:chosen]
-            part -= len(own) + chosen
-    return order + [place for stage in others for place in others[stage]]
+        rooms = [size - len(part) for size, part in zip(sizes, parts, strict=True)]
+        if stage != last:
+            equal = [(len(places) + process) // processes for process in range(processes)]
+            rooms = [min(room, share) for room, share in zip(rooms, equal, strict=True)]
+        dear = sorted((place for place in places if names[place] in DEAR), key=lambda place: DEAR.index(names[place]))
+        others = (place for place in places if names[place] not in DEAR)
+        modules = [[place] for place in dear]
+        modules += [list(found) for _, found in groupby(others, key=lambda place: names[place].partition("::")[0])]
+        for module in modules:
+            while module:
+                process = rooms.index(max(rooms))
+                taken = module[: max(1, rooms[process])]
+                parts[process] += taken
+                rooms[process] -= len(taken)
+                module = module[len(taken) :]
+    return [place for part in parts for place in part]
 
 
 @cache
