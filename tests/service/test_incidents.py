@@ -17,6 +17,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from dra_spawner.kube.client.api import resource_path
+from dra_spawner.kube.informers import InformerState
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -25,6 +26,7 @@ from tests.polling import eventually
 from tests.promtool import RULES, promtool
 from tests.service.replica import publish_shapes, server_objects
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
+from tests.virtual_time.clock import StandingClock
 
 GPU = shape(WHOLE)
 SLICES = resource_path("resource.k8s.io/v1", "resourceslices")
@@ -61,6 +63,18 @@ class Incident:
                     text = ", ".join(f'{name}="{value}"' for name, value in labels.items())
                     found[f"{each.name}{{{text}}}"] = each.value
         self._scrapes.append(found)
+
+    async def cut_off(self) -> None:
+        """Let nothing get through any more, and wait until no answer is under way."""
+        self.service.proxy.fail(Fault.hold(), times=None)
+        self.service.proxy.cut()
+        self.service.is_cut_off = True
+        watch = self.service.running.controller.watch
+        await eventually(
+            lambda: all(each.problem or each.state is InformerState.OFF for each in watch.status()),
+            "each watch is broken",
+            shows=watch.status,
+        )
 
     async def page(self, path: str = "page") -> str:
         """The text of a page."""
@@ -102,7 +116,7 @@ class Incident:
 async def incident(cluster: ClusterUnderTest) -> AsyncIterator[Incident]:
     await prepare(cluster, *node("node-a", whole("gpu-0")), *node("node-b", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU}, start_seconds=START_SECONDS)
-    time = VirtualTime()
+    time = VirtualTime(clock=StandingClock)
     async with cluster.fault_proxy() as proxy:
         traits = {"placeholders": {"gpu-whole": {"min": 1, "max": 1}}}
         service = VirtualReplica(cluster, time, proxy, traits, replace(PATIENT, watch_seconds=10))
@@ -135,9 +149,7 @@ async def test_the_api_server_is_away(embedded_cluster: ClusterUnderTest, tmp_pa
     async with incident(embedded_cluster) as world:
         await world.minutes(1)
         assert "Figures are" not in await world.page()
-        world.service.proxy.fail(Fault.hold(), times=None)
-        world.service.proxy.cut()
-        world.service.is_cut_off = True
+        await world.cut_off()
         await world.minutes(0.25)
         world.time.clock.jump_to(world.time.now() + timedelta(seconds=5))
         for path in ("page", "placeholders-page", "decisions-page", "calendar-page"):
@@ -150,9 +162,7 @@ async def test_the_api_server_is_away(embedded_cluster: ClusterUnderTest, tmp_pa
         await eventually(lambda: world.service.is_fresh, "the data are fresh again")
         assert "Figures are" not in await world.page()
         await world.minutes(3)
-        world.service.proxy.fail(Fault.hold(), times=None)
-        world.service.proxy.cut()
-        world.service.is_cut_off = True
+        await world.cut_off()
         await world.minutes(4)
         away = {"DRASpawnerClusterAway"}
         quiet = {minute / 2: set[str]() for minute in range(12)}

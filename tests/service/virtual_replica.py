@@ -61,8 +61,8 @@ FOLLOWING = replace(PATIENT, jumps_age_view=False)
 class VirtualTime:
     """The time that replicas, hub and observer have in common."""
 
-    def __init__(self, begin: datetime = _BEGIN) -> None:
-        self.clock = JumpingClock(begin)
+    def __init__(self, begin: datetime = _BEGIN, clock: type[JumpingClock] = JumpingClock) -> None:
+        self.clock = clock(begin)
         self.stamps = Stamps(self.clock)
 
     def now(self) -> datetime:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.set_clock import SetClock
 from tests.virtual_time.api import Stamps
-from tests.virtual_time.clock import JumpingClock
+from tests.virtual_time.clock import JumpingClock, StandingClock
 
 REAL = datetime(2026, 5, 5, 12, 0, 0, 200_000, UTC)
 MORNING = datetime(2026, 3, 2, 7, tzinfo=UTC)
@@ -32,6 +32,16 @@ def stamp(moment: datetime) -> str:
 
 def after(seconds: float) -> str:
     return stamp(MORNING + timedelta(seconds=seconds))
+
+
+def test_a_standing_clock_goes_by_its_jumps_alone(real: SetClock[datetime]) -> None:
+    clock = StandingClock(MORNING, real)
+    real.now += timedelta(seconds=3)
+    assert clock.now() == MORNING
+    clock.jump_to(MORNING + timedelta(seconds=5))
+    real.now += timedelta(seconds=2)
+    assert clock.now() == MORNING + timedelta(seconds=5)
+    assert clock.at(REAL + timedelta(seconds=1)) == MORNING
 
 
 def test_the_clock_goes_as_fast_as_real_time_and_jumps(clock: JumpingClock, real: SetClock[datetime]) -> None:
