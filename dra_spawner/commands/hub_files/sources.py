@@ -204,7 +204,8 @@ def profiles_of_hub_config(path: Path) -> ProfilesFound:
         raise InputError(str(path), problem.line, "", problem.sentence_end)
     settings = dict(outcome.settings)
     listed = settings.pop("profile_list", None)
-    if outcome.service and listed is None and not settings:
-        service = ServiceValues.of_config(outcome.service)
+    service = ServiceValues.of_config(outcome.service) if outcome.service else None
+    if service is not None and listed is None and not settings:
         return ProfilesFound(str(path), None, {}, service=service, is_service_alone=True)
-    return ProfilesFound(str(path), listed, settings, is_filtered=callable(listed), spawner=outcome.spawner)
+    is_filtered = callable(listed)
+    return ProfilesFound(str(path), listed, settings, is_filtered=is_filtered, spawner=outcome.spawner, service=service)

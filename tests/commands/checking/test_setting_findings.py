@@ -241,7 +241,9 @@ def test_a_configuration_file_of_the_service_is_judged_alone_and_beside_a_hub(tm
     of_hub.write_text(f"c.JupyterHub.spawner_class = 'dra'\nc.KubeSpawner.profile_list = [{profile!r}]\n")
     wrong = {("error", "c.DRASpawnerService.tickets"), ("error", "c.DRASpawnerService.scale_a_head")}
     beside = (W, "c.DRASpawnerService.idle_servers.policies.gpuu")
-    for files, expected in (((own,), wrong), ((of_hub, own), {*wrong, beside})):
+    in_one = tmp_path / "in_one.py"
+    in_one.write_text(of_hub.read_text() + own.read_text())
+    for files, expected in (((own,), wrong), ((of_hub, own), {*wrong, beside}), ((in_one,), {*wrong, beside})):
         output, messages = io.StringIO(), io.StringIO()
         assert run_check(CheckOptions(tuple(map(str, files)), as_json=True), io.BytesIO(), output, messages) == 1
         found = json.loads(output.getvalue())["general"]
