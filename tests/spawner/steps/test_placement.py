@@ -116,10 +116,8 @@ async def test_an_older_service_is_asked_without_what_it_does_not_know(nowhere, 
             return web.json_response({"detail": f"{newer[0]}: not known; allowed: shape, pod, namespace"}, status=400)
         return {"state": "free", "node": "node-a"}
 
-    async def tickets(self):
-        return ["0123456789abcdef"]
-
-    monkeypatch.setattr(ServicePlacement, "_tickets", tickets)
+    monkeypatch.setattr("dra_spawner.spawner.ticket_access.tickets_of", lambda server: _Queue(("gpu",)))
+    nowhere.spawner_config.tickets = True
     service.answer = answer
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, _, after = await placed(nowhere)
