@@ -16,7 +16,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
-    Row,
     Table,
     and_,
     case,
@@ -401,7 +400,7 @@ class HistoryDatabase:
         order: Column[Any],
         key: Column[Any],
         conditions: Sequence[ColumnElement[bool]],
-        read: Callable[[Row[Any]], _Read],
+        read: Callable[[Sequence[Any]], _Read],
     ) -> Iterator[_Read]:
         """What is read of each row. A row that makes no sense is left out: another program may have written it."""
         # Times as numbers: a conversion that fails would end the whole page.

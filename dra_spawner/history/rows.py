@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
-
-from sqlalchemy import Row
 
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, RecordedDecision, WaitCause
@@ -129,7 +128,7 @@ def _text(value: Any) -> str:
     return value or ""
 
 
-def launch_of(row: Row[Any]) -> Launch:
+def launch_of(row: Sequence[Any]) -> Launch:
     """The launch of a row of all columns, whose times are numbers.
 
     Raises
@@ -165,7 +164,7 @@ def launch_of(row: Row[Any]) -> Launch:
     )
 
 
-def lead_time_of(row: Row[Any]) -> NodeLeadTime:
+def lead_time_of(row: Sequence[Any]) -> NodeLeadTime:
     """The lead time of a row of all columns, whose times are numbers.
 
     Raises
@@ -177,7 +176,7 @@ def lead_time_of(row: Row[Any]) -> NodeLeadTime:
     return NodeLeadTime(_text(uid), _text(node), _text(kind), _time(created), *map(time_of, times))
 
 
-def decision_of(row: Row[Any]) -> RecordedDecision:
+def decision_of(row: Sequence[Any]) -> RecordedDecision:
     """The decision of a row of all columns, whose times are numbers.
 
     Raises
@@ -185,8 +184,11 @@ def decision_of(row: Row[Any]) -> RecordedDecision:
     SenselessRow
         If another program has written nonsense into it.
     """
-    id_, at, *texts, details, mentions, _ = row
-    decision = Decision(_time(at), *map(_text, texts), _details(details))
+    id_, at, kind, subject, reason, code, node, profile, outcome, details, mentions, _ = row
+    kind, subject, reason = _text(kind), _text(subject), _text(reason)
+    decision = Decision(
+        _time(at), kind, subject, reason, _text(code), _text(node), _text(profile), _text(outcome), _details(details)
+    )
     return RecordedDecision(_text(id_), decision, tuple(_text(mentions).split()))
 
 
