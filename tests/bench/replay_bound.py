@@ -11,17 +11,20 @@ past can be expected to be better than the best of them.
 
 Each is replayed in two ways. ``all``: so many placeholders as may be needed within a lead time. ``fewest``: as few as need
 the same nodes (`fewest_for_nodes`), but enough for the launches of a minute. "Less idle" compares with fixed numbers of
-exactly the same hit rate (a mixture of two neighbours), which are replayed as they are.
+exactly the same hit rate (a mixture of two neighbours), which are replayed as they are. ``forecast``: the present forecast,
+beside fixed numbers as they are, and beside fixed numbers with as few as need the same nodes.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import accumulate, pairwise, product
 from math import sqrt
+from statistics import NormalDist
 from typing import Final
 
 from dra_spawner.commands.replaying.trace_reader import read_trace
@@ -30,7 +33,8 @@ from dra_spawner.scale_ahead.demand.estimators.whole_nodes import fewest_for_nod
 from dra_spawner.scale_ahead.demand.forecast import Forecast
 from dra_spawner.scale_ahead.demand.hold import RunningMaximum
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY
-from dra_spawner.scale_ahead.demand.policies import Buffer, Question
+from dra_spawner.scale_ahead.demand.policies import Buffer, DemandPolicy, ForecastDemand, Question
+from dra_spawner.scale_ahead.demand.settings import DemandSettings
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.replay.replay import Scenario, replay
 from dra_spawner.scale_ahead.replay.results import ReplayResult
@@ -120,12 +124,28 @@ class Knowing:
         return Forecast(wanted, (), decided_by=Source.FIXED)
 
 
+class FewestOfFixed:
+    """A fixed number, with as few placeholders as need the same nodes, but enough for the launches of a minute."""
+
+    def __init__(self, minutes: Minutes, lead: int, number: int) -> None:
+        self.name = f"fixed:{number}, fewest"
+        self._minutes, self._lead, self._number = minutes, lead, number
+
+    def __call__(self, question: Question) -> Forecast:
+        wanted, free = self._number, question.situation.free_slots
+        if free is not None:
+            rate = self._minutes.rates(question.now, min(WINDOWS), self._lead)[0] / self._lead
+            soon = round(rate + NormalDist().inv_cdf(DemandSettings().hit_rate) * sqrt(rate))
+            wanted = max(fewest_for_nodes(wanted, free, PER_NODE), min(soon, wanted))
+        return Forecast(wanted, (), decided_by=Source.FIXED)
+
+
 class Fixed:
     """Fixed numbers, to compare with at equal hit rate."""
 
-    def __init__(self, scenario: Scenario, number: int) -> None:
+    def __init__(self, scenario: Scenario, number: int, policy: Callable[[int], DemandPolicy] = Buffer) -> None:
         numbers = sorted({max(round(number * part), 1) for part in PARTS})
-        self._results = [replay(scenario, Buffer(each)) for each in numbers]
+        self._results = [replay(scenario, policy(each)) for each in numbers]
 
     def idle(self, hit_rate: float) -> float | None:
         """Idle hours a day of a mixture with a hit rate; None outside of what was replayed."""
@@ -163,11 +183,15 @@ def judge(name: str, trace: Trace, lead: timedelta, learned: int, tried: Sequenc
     print(
         f"\n{name}: idle placeholder-hours a day, and how much less than fixed numbers of the same hit rate", flush=True
     )
-    fixed = Fixed(late, 110 if trace.total > 1_000_000 else 12)
+    number = 110 if trace.total > 1_000_000 else 12
+    fixed = Fixed(late, number)
     minutes, in_lead = Minutes(late.trace), lead // timedelta(minutes=1)
     for is_fewest in (False, True):
         which = "fewest" if is_fewest else "all"
         _line(f"each launch, {which}", replay(late, Knowing(minutes, in_lead, is_fewest=is_fewest)), fixed)
+    ours = replay(Scenario(trace, late.kind, judged_from=judged_from), ForecastDemand())
+    _line("forecast", ours, fixed)
+    _line("  fixed numbers with as few", ours, Fixed(late, number, partial(FewestOfFixed, minutes, in_lead)))
     for policy, also in _rate_policies(minutes, in_lead, tried):
         _line(policy.name, replay(late, policy), fixed)
         _line("  the same, fewest", replay(late, also), fixed)

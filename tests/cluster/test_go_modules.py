@@ -21,9 +21,7 @@ def versions(path: Path) -> dict[str, str]:
 _FEW_IMPORTERS = {"github.com/Microsoft/go-winio"}
 
 
-@all_of_them(
-    "path", ["oracle/releases/1.37/go.mod", "oracle/tracker/go1.37.mod", "chart/helm/go.mod"]
-)
+@all_of_them("path", ["oracle/releases/1.37/go.mod", "oracle/tracker/go1.37.mod", "chart/helm/go.mod"])
 def test_versions_are_those_of_the_control_plane(path: str) -> None:
     """Go compiles a package anew for each version of it, or of what it imports: a minute or two of each program."""
     known, found = versions(HARNESS / "go.mod"), versions(_TESTS / path)
