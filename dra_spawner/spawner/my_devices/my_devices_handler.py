@@ -62,7 +62,7 @@ class DevicesHandler(OwnServerHandler):
             spawner.placeholder_service_ca_file,
         )
         if kept := parts.home.kept_note():
-            use = [kept, *use]
+            use = (kept, *use)
         end = session.as_json() if session is not None else {}
         self.finish({**found.as_json(), **end, **({"use": use} if use else {})})
 

@@ -33,6 +33,9 @@ class _Home(Protocol):
     def session(self) -> SessionTime | None:
         """The lifetime of the running server; None without a limit."""
 
+    def kept_note(self) -> str:
+        """Until when the server is kept although it is idle; empty if it is not."""
+
 
 class OwnParts(Protocol):
     """As far as these handlers look at the parts of a spawner."""
