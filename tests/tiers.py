@@ -172,7 +172,7 @@ def order_of(names: Sequence[str], stages: Sequence[int], processes: int) -> lis
     Parameters
     ----------
     names
-        Of the tests, below ``tests/``. Those of a module stay together where there is room, and modules that follow one
+        Of the tests, below ``tests/``. Those of a module stay together where one process can have all, and modules that follow one
         another go to different processes.
     stages
         Of each test, as `stage_of` returns it.
@@ -185,20 +185,20 @@ def order_of(names: Sequence[str], stages: Sequence[int], processes: int) -> lis
     last = max(stages, default=0)
     for stage in sorted(set(stages)):
         places = [place for place, of in enumerate(stages) if of == stage]
-        rooms = [size - len(part) for size, part in zip(sizes, parts, strict=True)]
+        capacities = [size - len(part) for size, part in zip(sizes, parts, strict=True)]
         if stage != last:
             equal = [(len(places) + process) // processes for process in range(processes)]
-            rooms = [min(room, share) for room, share in zip(rooms, equal, strict=True)]
+            capacities = [min(capacity, share) for capacity, share in zip(capacities, equal, strict=True)]
         dear = sorted((place for place in places if names[place] in DEAR), key=lambda place: DEAR.index(names[place]))
         others = (place for place in places if names[place] not in DEAR)
         modules = [[place] for place in dear]
         modules += [list(found) for _, found in groupby(others, key=lambda place: names[place].partition("::")[0])]
         for module in modules:
             while module:
-                process = rooms.index(max(rooms))
-                taken = module[: max(1, rooms[process])]
+                process = capacities.index(max(capacities))
+                taken = module[: max(1, capacities[process])]
                 parts[process] += taken
-                rooms[process] -= len(taken)
+                capacities[process] -= len(taken)
                 module = module[len(taken) :]
     return [place for part in parts for place in part]
 

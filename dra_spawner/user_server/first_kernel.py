@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-__all__ = ["first_notebook", "start_first_kernel"]
-
 #: Set to 1, a server starts the kernel of its first notebook by itself.
 WANTED: Final = "DRA_SPAWNER_FIRST_KERNEL"
 _PAGES: Final = ("/lab/tree/", "/doc/tree/", "/notebooks/")

@@ -17,11 +17,13 @@ def versions(path: Path) -> dict[str, str]:
     return dict(_VERSION.findall(path.read_text()))
 
 
-#: Packages of two modules are few, and containerd needs more of the first.
-_FEW_IMPORTERS = {"github.com/Microsoft/go-winio"}
+#: Few packages import those of these modules, of which containerd needs other versions.
+_FEW_IMPORTERS = {"github.com/Microsoft/go-winio", "k8s.io/cri-api", "k8s.io/cri-client", "k8s.io/cri-streaming"}
 
 
-@all_of_them("path", ["oracle/releases/1.37/go.mod", "oracle/tracker/go1.37.mod", "chart/helm/go.mod"])
+@all_of_them(
+    "path", ["oracle/releases/1.37/go.mod", "oracle/tracker/go1.37.mod", "node/programs/go.mod", "chart/helm/go.mod"]
+)
 def test_versions_are_those_of_the_control_plane(path: str) -> None:
     """Go compiles a package anew for each version of it, or of what it imports: a minute or two of each program."""
     known, found = versions(HARNESS / "go.mod"), versions(_TESTS / path)

@@ -1,7 +1,8 @@
 """Builds the programs that a node runs beside the kubelet, once a machine, and finds them again.
 
-The container runtime and its network plugins come as Go modules, the images' programs from ``tests/cluster/harness``;
-kubelet and the DRA driver are in the control plane's binary (`tests.cluster.harness_binary`).
+The container runtime and its network plugins come as Go modules, which ``programs/`` names with the versions that the
+control plane has (``tests/cluster/test_go_modules.py``), and the images' programs from ``tests/cluster/harness``. kubelet
+and the DRA driver are in the control plane's binary (`tests.cluster.harness_binary`).
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from tests.cluster.harness_binary import (
     run_go,
 )
 
-CONTAINERD = ("v2.4.2", "github.com/containerd/containerd/v2/cmd/", ("containerd", "containerd-shim-runc-v2", "ctr"))
-# A pod's network: an address of the bridge's subnet.
-PLUGINS = (
-    "v1.9.1",
-    "github.com/containernetworking/plugins/plugins/",
-    ("main/bridge", "main/loopback", "ipam/host-local"),
+MODULE = Path(__file__).parent / "programs"
+PROGRAMS = (
+    *(f"github.com/containerd/containerd/v2/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")),
+    # A pod's network: an address of the bridge's subnet.
+    *(
+        f"github.com/containernetworking/plugins/plugins/{name}"
+        for name in ("main/bridge", "main/loopback", "ipam/host-local")
+    ),
 )
 IMAGES = ("pause", "quick-server")
 
@@ -69,15 +72,14 @@ def node_binaries(harness: Path, report: Report = lambda _: None) -> NodeBinarie
 
 
 def _source_hash() -> str:
-    digest = hashlib.sha256(repr((CONTAINERD, PLUGINS, _FLAGS)).encode())
-    for image in IMAGES:
-        digest.update((HARNESS / "images" / image / "main.go").read_bytes() + b"\0")
+    digest = hashlib.sha256(repr((PROGRAMS, _FLAGS)).encode())
+    sources = [MODULE / "go.mod", MODULE / "go.sum", *(HARNESS / "images" / image / "main.go" for image in IMAGES)]
+    for path in sources:
+        digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
 def _build(unfinished: Path) -> None:
     unfinished.mkdir()
-    for version, prefix, names in (CONTAINERD, PLUGINS):
-        run_go(HARNESS, "install", *_FLAGS, *(f"{prefix}{name}@{version}" for name in names), GOBIN=str(unfinished))
-    for image in IMAGES:
-        run_go(HARNESS, "build", *_FLAGS, "-o", unfinished / image, f"./images/{image}")
+    run_go(MODULE, "build", *_FLAGS, "-o", unfinished, *PROGRAMS)
+    run_go(HARNESS, "build", *_FLAGS, "-o", unfinished, *(f"./images/{image}" for image in IMAGES))

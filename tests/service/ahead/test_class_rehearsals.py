@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data
 from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
 from dra_spawner.placeholders.planner.targets.overrides import Overrides
-from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data
 from dra_spawner.service.ahead.added_entries import AddedEntries
 from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.rehearsals import Rehearsals

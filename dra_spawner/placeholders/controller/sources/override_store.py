@@ -20,16 +20,16 @@ from dra_spawner.kube.informer_task import InformerTask
 from dra_spawner.kube.informers import Informer, InformerSettings
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.resource import Resource
-from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.decisions.orders import is_order_done
-from dra_spawner.placeholders.planner.targets.overrides import Overrides
-from dra_spawner.placeholders.planner.targets.stored_overrides import (
+from dra_spawner.placeholders.controller.sources.stored_overrides import (
     OverridesTooLarge,
     OverridesUnreadable,
     changed_data,
     read_overrides,
     unreadable_keys,
 )
+from dra_spawner.placeholders.planner.cluster.view import View
+from dra_spawner.placeholders.planner.decisions.orders import is_order_done
+from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.simulator.model.claims import ObjectKey
 
 log = logging.getLogger(__name__)

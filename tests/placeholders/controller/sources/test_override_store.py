@@ -10,12 +10,12 @@ import pytest
 from dra_spawner import names
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.placeholders.controller.sources.override_store import OverrideStore, OverridesUnavailable
+from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data
 from dra_spawner.placeholders.planner.targets.overrides import (
     Override,
     OverrideKind,
     Overrides,
 )
-from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 from tests.service.replica import publish_settings

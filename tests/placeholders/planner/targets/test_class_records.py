@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data, read_overrides
 from dra_spawner.placeholders.planner.targets.class_records import (
     ClassNotice,
     ClassOutcome,
@@ -19,7 +20,6 @@ from dra_spawner.placeholders.planner.targets.class_records import (
 )
 from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
-from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data, read_overrides
 from tests.all_of_them import all_of_them
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -8,13 +8,13 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.dra.model.taint_rules import DeviceTaintRule
+from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data, read_overrides
 from dra_spawner.placeholders.planner.targets.device_drains import device_of, needed_changes, rules_of
 from dra_spawner.placeholders.planner.targets.overrides import (
     Override,
     OverrideKind,
     Overrides,
 )
-from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data, read_overrides
 from tests.all_of_them import all_of_them
 
 NOW = datetime(2027, 1, 31, 12, tzinfo=UTC)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import settings as of_hypothesis
 from hypothesis import strategies as st
 
+from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data, read_overrides
 from dra_spawner.placeholders.planner.targets.overrides import (
     ORDER_LASTING,
     Override,
@@ -19,7 +20,6 @@ from dra_spawner.placeholders.planner.targets.overrides import (
     StoredOrder,
 )
 from dra_spawner.placeholders.planner.targets.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.targets.stored_overrides import overrides_data, read_overrides
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.examples import example_count
 

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
-from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind, Overrides
-from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
-from dra_spawner.placeholders.planner.targets.stored_overrides import (
+from dra_spawner.placeholders.controller.sources.stored_overrides import (
     MAX_BYTES,
     OverridesTooLarge,
     OverridesUnreadable,
@@ -21,6 +18,9 @@ from dra_spawner.placeholders.planner.targets.stored_overrides import (
     read_overrides,
     unreadable_keys,
 )
+from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
+from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind, Overrides
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from tests.all_of_them import all_of_them
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
