@@ -172,8 +172,8 @@ def order_of(names: Sequence[str], stages: Sequence[int], processes: int) -> lis
     Parameters
     ----------
     names
-        Of the tests, below ``tests/``. Those of a module stay together where one process can have all, and modules that follow one
-        another go to different processes.
+        Of the tests, below ``tests/``. Those of a module stay together where one process can have all, and modules that
+        follow one another go to different processes.
     stages
         Of each test, as `stage_of` returns it.
     processes
