@@ -172,8 +172,8 @@ def order_of(names: Sequence[str], stages: Sequence[int], processes: int) -> lis
     Parameters
     ----------
     names
-        Of the tests, below ``tests/``. Those of a module stay together where one process can have all, and modules that
-        follow one another go to different processes.
+        Of the tests, below ``tests/``. Those of a module stay together where that is possible, and modules that follow one
+        another go to different processes.
     stages
         Of each test, as `stage_of` returns it.
     processes
@@ -185,20 +185,20 @@ def order_of(names: Sequence[str], stages: Sequence[int], processes: int) -> lis
     last = max(stages, default=0)
     for stage in sorted(set(stages)):
         places = [place for place, of in enumerate(stages) if of == stage]
-        capacities = [size - len(part) for size, part in zip(sizes, parts, strict=True)]
+        left = [size - len(part) for size, part in zip(sizes, parts, strict=True)]
         if stage != last:
             equal = [(len(places) + process) // processes for process in range(processes)]
-            capacities = [min(capacity, share) for capacity, share in zip(capacities, equal, strict=True)]
+            left = [min(most, share) for most, share in zip(left, equal, strict=True)]
         dear = sorted((place for place in places if names[place] in DEAR), key=lambda place: DEAR.index(names[place]))
         others = (place for place in places if names[place] not in DEAR)
         modules = [[place] for place in dear]
         modules += [list(found) for _, found in groupby(others, key=lambda place: names[place].partition("::")[0])]
         for module in modules:
             while module:
-                process = capacities.index(max(capacities))
-                taken = module[: max(1, capacities[process])]
+                process = left.index(max(left))
+                taken = module[: max(1, left[process])]
                 parts[process] += taken
-                capacities[process] -= len(taken)
+                left[process] -= len(taken)
                 module = module[len(taken) :]
     return [place for part in parts for place in part]
 
