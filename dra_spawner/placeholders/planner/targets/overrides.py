@@ -1,8 +1,7 @@
 """Overrides: targets of placeholders, pauses, nodes to drain, and whether anything is decided, set for a time.
 
 What they order once is kept here until it is done, so that the next leader knows it, too. Calendar entries that they
-add stay until they are deleted. All is stored in a ConfigMap (`stored_overrides`), with an audit trail of the latest
-changes.
+add stay until they are deleted. All is stored in a ConfigMap, with an audit trail of the latest changes.
 """
 
 from __future__ import annotations
