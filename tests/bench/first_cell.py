@@ -17,7 +17,7 @@ same moment. Of these the same parts are shown up to the moment when the hub say
 | Jupyter server | the process begins | the browser gets the first byte of the server's page |
 | page | that byte | the cell has its output |
 
-"ours" is what hub, service and scheduling take together. A watch of pods tells the moments of the pod, and the table of processes the
+A watch of pods tells the moments of the pod, and the table of processes the
 begin of the server. "kubelet's report" is how much later the pod is called running; the hub waits for it. Browser, hub, node and this
 program are on one machine, and have one clock.
 Beside the seconds stands the processor time of those that need most: the server's process and the kernel until the cell has its
@@ -53,7 +53,7 @@ from tests.cluster.harness_binary import BinaryUnavailable
 from tests.node.machine import NoRealNode
 from tests.polling import eventually_sync
 
-_OURS: Final = ("hub", "service", "scheduling")
+_BEFORE_NODE: Final = ("hub", "service", "scheduling")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _KERNEL: Final = "ipykernel_launcher"
 _BROWSER: Final = "chromium"
@@ -94,11 +94,15 @@ class PodTimes:
             self.runs.setdefault(name, now)
 
     def parts(self, user: str, clicked: float, service: float, began: float) -> dict[str, float]:
-        """Seconds of the parts until the server's process begins, and of what is ours."""
+        """Seconds of the parts until the server's process begins, and of the first three together."""
         pod = f"jupyter-{user}"
         made, bound = self.made[pod], self.bound[pod]
-        parts = dict(zip(_OURS, (made - clicked - service, service, bound - made), strict=True))
-        return parts | {"ours": bound - clicked, "container": began - bound, "kubelet's report": self.runs[pod] - began}
+        parts = dict(zip(_BEFORE_NODE, (made - clicked - service, service, bound - made), strict=True))
+        return parts | {
+            "the three": bound - clicked,
+            "container": began - bound,
+            "kubelet's report": self.runs[pod] - began,
+        }
 
 
 def _processes(word: str) -> list[tuple[Path, list[str]]]:
