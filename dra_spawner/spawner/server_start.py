@@ -197,9 +197,10 @@ class ServerStart:
         try:
             async with deadline:
                 url = await self._run_with_second_attempts(start)
-                from dra_spawner.spawner.hub_parts.open_port import until_it_listens  # when the first server runs
+                from dra_spawner.spawner.hub_parts import open_port  # when the first server runs
 
-                await until_it_listens(spawner, url, self._ends - loop.time())
+                await open_port.until_it_listens(spawner, url, self._ends - loop.time())
+                open_port.explain_missing_answer(spawner)
                 self._home.record_place(progress, self._telling_of_place())
                 return url
         except BaseException as error:

@@ -6,7 +6,8 @@ import asyncio
 import time
 from types import SimpleNamespace
 
-from dra_spawner.spawner.hub_parts.open_port import until_it_listens, until_port_is_open
+from dra_spawner.spawner.hub_parts.open_port import explain_missing_answer, until_it_listens, until_port_is_open
+from dra_spawner.spawner.spawn_refusal import FAILED_STARTS, RefusalReason, SpawnRefused
 from tests.all_of_them import all_of_them
 from tests.polling import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -49,3 +50,27 @@ async def test_a_start_waits_only_where_jupyterhub_waits_for_its_server() -> Non
         began = time.monotonic()
         await until_it_listens(spawner, f"http://127.0.0.1:{port}", rest)
         assert least <= round(time.monotonic() - began, 2) < PATIENCE_SECONDS
+
+
+async def test_a_server_that_never_answers_is_explained_without_its_address() -> None:
+    """JupyterHub shows ``jupyterhub_message`` of the error with which the start ends."""
+    late = TimeoutError("Server at http://10.1.2.3:8888/user/ada/api didn't respond in 30 seconds")
+    refused = SpawnRefused("The cluster is full.", RefusalReason.NO_DEVICE)
+    counter = FAILED_STARTS.labels(RefusalReason.TIMEOUT)
+    before, sentences = counter._value.get(), []
+    for error in (late, refused, ValueError("a hook")):
+        start = asyncio.get_running_loop().create_future()
+        spawner = SimpleNamespace(_spawn_future=start, http_timeout=30)
+        explain_missing_answer(spawner)
+        start.set_exception(error)
+        await asyncio.wait((start,))
+        explain_missing_answer(spawner)  # has ended
+        sentences.append(getattr(error, "jupyterhub_message", ""))
+    explain_missing_answer(SimpleNamespace(http_timeout=30))
+    assert sentences == [
+        "Your server was started, but did not answer within 30 seconds, and was stopped. "
+        "Please try again, or tell your administrator.",
+        "The cluster is full.",
+        "",
+    ]
+    assert counter._value.get() == before + 1
