@@ -19,7 +19,7 @@ from tornado.ioloop import IOLoop, PeriodicCallback
 from dra_spawner import names
 from dra_spawner.common.thread_turns import ThreadTurns
 from dra_spawner.user_server.activity_reports import ActivityReports, activity_of_server
-from dra_spawner.user_server.first_kernel import first_notebook, start_first_kernel
+from dra_spawner.user_server.first_kernel import WANTED, first_notebook, start_first_kernel
 from dra_spawner.user_server.hub_question import NotKnown, hub_json
 from dra_spawner.user_server.own_devices import devices_of_server, is_hub_server
 from dra_spawner.user_server.shown_devices import ShownDevices
@@ -88,7 +88,9 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
-    if path := first_notebook(os.environ):
+    path = first_notebook(os.environ)
+    os.environ.pop(WANTED, None)  # kernels need not have it
+    if path:
         # The loop may not run yet.
         IOLoop.current().add_callback(start_first_kernel, server, path)
     if not is_hub_server(os.environ):
