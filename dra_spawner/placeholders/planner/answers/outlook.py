@@ -255,14 +255,13 @@ class _WithoutCapacity:
     def _holders(self, busy: BusyServers) -> tuple[Pod, ...]:
         """Servers on open nodes of which each one's end is enough, as far as it is tried.
 
-        An equal server leaves enough. Of each other shape, one server is tried on each of a few nodes; if it is enough
-        on all of them, it is taken to be on the others, too.
+        Of each shape, equal servers first, one server is tried on each of a few nodes; if it is enough on all of them,
+        it is taken to be on the others, too. An equal server leaves nothing while its driver publishes no device.
         """
+        found: list[list[Pod]] = []
         own = busy.groups.get(self._shape.id, {})
-        found = [pods for node, pods in own.items() if self._is_open(node, busy)]
-        others = (groups for shape, groups in busy.groups.items() if shape != self._shape.id)
         left = _MAX_TRIED
-        for groups in sorted(others, key=len):
+        for groups in sorted(busy.groups.values(), key=lambda each: (each is not own, len(each))):
             if left <= 0:
                 break
             nodes = (node for node in groups if self._is_open(node, busy))

@@ -159,6 +159,13 @@ def test_no_node_can_run_the_server_at_present() -> None:
     assert (placement.state, placement.sentence) == (STATES.WAITS, expected), "nothing is in use"
 
 
+def test_an_equal_server_leaves_nothing_while_the_driver_is_away() -> None:
+    world = full(gpus=2)
+    world.lose_slice("machine-0")
+    found = outlook(world, GPU)
+    assert (found.state, found.holders) == (STATES.UNKNOWN, ())
+
+
 def test_two_servers_must_stop_for_a_large_one() -> None:
     found = outlook(full(gpus=2), TWO)
     assert (found.state, found.holders) == (STATES.WHEN_STOPPED, ())
