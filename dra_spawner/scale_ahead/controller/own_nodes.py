@@ -17,18 +17,19 @@ _OF_HUBS: Final = (names.USER_SERVER, names.PLACEHOLDER)
 def free_slots(
     view: View, shape: str, nodes: Mapping[str, int], servers: Iterable[Pod], slots: int | None
 ) -> int | None:
-    """Slots that a shape's servers leave free on their nodes, with those of placeholders; None if others take some.
+    """Slots that a shape's servers leave free on their nodes; None if others take some.
 
-    The shape's servers and placeholders must be alone on their nodes, which have no more slots than is known. Pods
-    without devices that are not a hub's, such as those of DaemonSets, are on new nodes, too, and change nothing. A node
-    on which no new server may start has no free slots, and neither has one with closed or doubtful devices.
+    Slots with placeholders are among them. The shape's servers and placeholders must be alone on their nodes, which have
+    no more slots than is known. Pods without devices that are not a hub's, such as pods of DaemonSets, are on new nodes,
+    too, and change nothing. A node on which no new server may start has no free slots, and neither has one with closed
+    or doubtful devices.
 
     Parameters
     ----------
     nodes
         Number of its servers and placeholders by node.
     servers
-        Of the shape; those without a node are left out.
+        Of the shape; servers without a node are left out.
     slots
         Servers that fit a new node; None if it is not known.
     """
