@@ -19,10 +19,10 @@ def free_slots(
 ) -> int | None:
     """Slots that a shape's servers leave free on their nodes; None if others take some.
 
-    Slots with placeholders are among them. The shape's servers and placeholders must be alone on their nodes, which have
-    no more slots than is known. Pods without devices that are not a hub's, such as pods of DaemonSets, are on new nodes,
-    too, and change nothing. A node on which no new server may start has no free slots, and neither has one with closed
-    or doubtful devices.
+    Slots with placeholders are among them. The shape's servers and placeholders must be alone on their nodes, which
+    have no more slots than is known. Pods without devices that are not a hub's, such as pods of DaemonSets, are on new
+    nodes, too, and change nothing. A node on which no new server may start has no free slots, and neither has one with
+    closed or doubtful devices.
 
     Parameters
     ----------
