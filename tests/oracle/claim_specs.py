@@ -139,7 +139,11 @@ def _make_constraint(rng: random.Random, family: Family, names: list[str]) -> Js
     if family.numa and rng.random() < family.numa:
         attribute = f"{rng.choice(DRIVERS)}/numa"
     kind = "distinctAttribute" if rng.random() < family.distinct else "matchAttribute"
-    constraint: Json = {kind: attribute, **_for_requests(rng, names, 0.5)}
+    alternatives = [name for name in names if "/" in name]
+    if family.for_alternatives and alternatives and rng.random() < family.for_alternatives:
+        constraint: Json = {kind: attribute, **_for_requests(rng, alternatives, 0.0)}
+    else:
+        constraint = {kind: attribute, **_for_requests(rng, names, 0.5)}
     if rng.random() < 0.03:
         constraint["distinctAttribute"] = constraint["matchAttribute"] = attribute
     return constraint
@@ -147,7 +151,8 @@ def _make_constraint(rng: random.Random, family: Family, names: list[str]) -> Js
 
 def _make_request(rng: random.Random, family: Family, name: str, lists: bool) -> Json:
     if rng.random() < family.first_available:
-        alternatives = [{"name": f"s{index}", **_make_wanted(rng, family, lists)} for index in range(rng.randint(1, 3))]
+        number = rng.randint(*family.alternatives)
+        alternatives = [{"name": f"s{index}", **_make_wanted(rng, family, lists)} for index in range(number)]
         return {"name": name, "firstAvailable": alternatives}
     wanted = _make_wanted(rng, family, lists)
     if rng.random() < family.admin:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -14,7 +15,7 @@ from dra_spawner.dra.model.objects import DeviceClass, Node, ResourceClaim, Reso
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 
-__all__ = ["comparable", "differences", "features_of", "verdicts"]
+__all__ = ["Comparison", "comparable", "compared", "differences", "features_of", "verdicts"]
 
 _FEATURES = {
     "AdminAccess": "admin_access",
@@ -28,6 +29,48 @@ _FEATURES = {
 }
 
 Verdict = dict[str, Any]
+Ask = Callable[[Iterable[dict[str, Any]]], Iterator[tuple[dict[str, Any], dict[str, Any]]]]
+"""Asks the Go allocator about scenarios."""
+
+#: How often the Go allocator is asked again about a scenario with a difference, and about each node in one attempt.
+_AGAIN, _AGAIN_IN_ATTEMPT = 100, 3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of the comparison of one scenario.
+
+    Attributes
+    ----------
+    differences
+        A line for each node with another verdict than the Go allocator's.
+    is_random
+        Whether the Go allocator contradicts itself on this scenario, so that none of its answers is the right one: the order
+        of its maps is random, and it changes numbers that it was given. ``differences`` is empty where one of its answers
+        is ours.
+    """
+
+    differences: tuple[str, ...] = ()
+    is_random: bool = False
+
+
+def compared(scenario: dict[str, Any], answer: dict[str, Any], rules: SchedulerRules, ask: Ask) -> Comparison:
+    """Compare our verdicts on a scenario with the Go allocator's answer, and where they differ with more answers of it."""
+    mine = verdicts(scenario, rules)
+    if not differences(mine, answer["verdicts"]):
+        return Comparison()
+    longer = {**scenario, "nodes": [node for node in scenario["nodes"] for _ in range(_AGAIN_IN_ATTEMPT)]}
+    [(_, long)] = ask([longer])
+    again = [answer["verdicts"], *(other["verdicts"] for _, other in ask([scenario] * _AGAIN))]
+    again += [long["verdicts"][start::_AGAIN_IN_ATTEMPT] for start in range(_AGAIN_IN_ATTEMPT)]
+    distinct = {json.dumps([[comparable(each), each["steps"]] for each in one]) for one in again}
+    lines = [
+        line
+        for position, verdict in enumerate(mine)
+        if not any(not differences([verdict], [theirs[position]]) for theirs in again)
+        for line in differences([verdict], [answer["verdicts"][position]])
+    ]
+    return Comparison(tuple(lines), len(distinct) > 1)
 
 
 def features_of(scenario: dict[str, Any]) -> Features:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from tests.oracle.odd_values import odd_amount, odd_counter, odd_policy
+
 if TYPE_CHECKING:
     from tests.oracle.scenarios import Family
 
@@ -42,6 +44,8 @@ def make_hardware(rng: random.Random, family: Family) -> tuple[list[Json], list[
 def random_amount(rng: random.Random, family: Family, unit: str, low: int, high: int) -> str:
     """An amount in a unit; now and then one that is no whole number of it, or is written unusually."""
     amount = rng.randint(low, high)
+    if family.edge_amounts and rng.random() < family.edge_amounts:
+        return odd_amount(rng)
     if rng.random() >= family.odd_amounts:
         return f"{amount}{unit}"
     return rng.choice(
@@ -87,7 +91,7 @@ def _make_generation(
     if family.mig and driver == DRIVERS[0] and rng.random() < family.mig:
         return _make_mig(rng, node or rng.choice(nodes), pool, generation)
     count = rng.randint(2, 3) if rng.random() < family.extra_slices else 1
-    counter_sets = _make_counter_sets(rng) if rng.random() < family.counters else {}
+    counter_sets = _make_counter_sets(rng, family) if rng.random() < family.counters else {}
     per_device = rng.random() < family.per_device_nodes
     specs: list[Json] = []
     first = 0
@@ -240,14 +244,19 @@ def _make_term(rng: random.Random, family: Family, nodes: list[str]) -> Json:
             return {"matchExpressions": [expression]}
 
 
-def _make_counter_sets(rng: random.Random) -> dict[str, Json]:
+def _make_counter_sets(rng: random.Random, family: Family) -> dict[str, Json]:
     return {
         f"set{index}": {
-            "mem": {"value": f"{rng.choice((0, 20, 40, 80, 80))}Gi"},
+            "mem": {"value": _edged(rng, family, f"{rng.choice((0, 20, 40, 80, 80))}Gi")},
             "slots": {"value": str(rng.randint(1, 7))},
         }
         for index in range(rng.randint(1, 2))
     }
+
+
+def _edged(rng: random.Random, family: Family, amount: str) -> str:
+    """The amount, or one at the edge where the family has such ones."""
+    return odd_counter(rng) if family.edge_amounts and rng.random() < family.edge_amounts else amount
 
 
 def _make_device(rng: random.Random, family: Family, driver: str, name: str, counter_sets: dict[str, Json]) -> Json:
@@ -263,7 +272,7 @@ def _make_device(rng: random.Random, family: Family, driver: str, name: str, cou
             {
                 "counterSet": set_name,
                 "counters": {
-                    "mem": {"value": f"{rng.choice((0, 5, 10, 20, 40))}Gi"},
+                    "mem": {"value": _edged(rng, family, f"{rng.choice((0, 5, 10, 20, 40))}Gi")},
                     **({"slots": {"value": str(rng.randint(0, 3))}} if rng.random() < 0.7 else {}),
                 },
             }
@@ -325,10 +334,13 @@ def _make_capacity(rng: random.Random, family: Family, driver: str, shared: bool
         if rng.random() < 0.1:
             continue
         size = rng.choice(sizes)
-        value = f"{size}{unit}" if rng.random() >= family.odd_amounts / 2 else random_amount(rng, family, unit, 5, 80)
+        odd = max(family.odd_amounts, family.edge_amounts) / 2
+        value = f"{size}{unit}" if rng.random() >= odd else random_amount(rng, family, unit, 5, 80)
         entry: Json = {"value": value}
         if shared and rng.random() < family.policies:
             entry["requestPolicy"] = _make_policy(rng, unit, size, family.odd_amounts)
+            if family.edge_policies and rng.random() < family.edge_policies:
+                entry["requestPolicy"] = odd_policy(rng, value)
             if rng.random() < family.odd_amounts * 0.3:
                 # Refused by the API server, but its value counts before anything else.
                 entry["requestPolicy"]["default"] = f"{rng.randint(0, size)}{unit}"

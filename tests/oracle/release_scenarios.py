@@ -2,7 +2,8 @@
 
 Up to 1.35 the API server drops fields whose feature gates are off by default, and the allocators visit pools and slices
 in an order that is random in a cluster: here it is the order of names, and the slices of a pool agree about their
-number.
+number. Up to 1.36 no claim asks for an amount that Go keeps behind a pointer, as one of more than 18 digits: the allocator
+adds up behind the claim's own pointer, so what it answers depends on what it was asked before.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from copy import deepcopy
 from typing import Any, Final
 
+from dra_spawner.dra.quantity import int64_scale
 from dra_spawner.dra.scheduler_rules import Release
 
 __all__ = ["as_of"]
@@ -42,9 +44,11 @@ def as_of(scenario: Json, release: Release) -> Json:
         # A gate that half of the clusters have.
         fractions = random.Random(scenario["name"]).random() < 0.5
         return {**scenario, "features": {**scenario["features"], "FractionalCapacityRange": fractions}}
+    scenario = deepcopy(scenario)
+    for claim in scenario["claims"]:
+        _keep_numbers_apart(claim)
     if release >= _FIRST_WITH_ALL:
         return scenario
-    scenario = deepcopy(scenario)
     scenario["features"] = {name: on and name in _ON for name, on in scenario["features"].items()}
     slices = [item for item in scenario["slices"] if "perDeviceNodeSelection" not in item["spec"]]
     scenario["slices"] = sorted(slices, key=lambda item: item["metadata"]["name"])
@@ -54,6 +58,15 @@ def as_of(scenario: Json, release: Release) -> Json:
     for claim in (*scenario["existing"], *scenario["claims"]):
         _trim_claim(claim)
     return scenario
+
+
+def _keep_numbers_apart(claim: Json) -> None:
+    for request in claim["spec"]["devices"].get("requests", ()):
+        for wanted in (request.get("exactly"), *request.get("firstAvailable", ())):
+            asked = ((wanted or {}).get("capacity") or {}).get("requests", {})
+            for name, amount in asked.items():
+                if int64_scale(amount) is None:
+                    asked[name] = "1"
 
 
 def _pool(item: Json) -> tuple[str, str, int]:

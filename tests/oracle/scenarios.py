@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tests.oracle.claim_specs import make_claims, make_classes, make_existing
@@ -73,6 +73,14 @@ class Family:
     features_off: float = 0.0
     malformed: float = 0.0
     """Claims that nothing can serve."""
+    alternatives: tuple[int, int] = (1, 3)
+    """Of ``firstAvailable``."""
+    for_alternatives: float = 0.0
+    """Constraints that name alternatives and no whole request."""
+    edge_amounts: float = 0.0
+    """Amounts of capacities, shares and counters at the edge of what the API takes."""
+    edge_policies: float = 0.0
+    """Policies that do not go with their capacity."""
 
 
 _SHARES = Family(shared=0.7, busy=0.3, count=(1, 1), requests=(1, 3), devices=(2, 5))
@@ -201,6 +209,86 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 FAMILIES["mix-lists"] = replace(FAMILIES["mix"], lists=0.4, constraints=0.6)
+FAMILIES |= {
+    "eight-alternatives": Family(
+        first_available=0.9,
+        alternatives=(5, 8),
+        requests=(1, 3),
+        claims=(1, 2),
+        count=(1, 4),
+        take_all=0.05,
+        shared=0.3,
+        selectors=0.8,
+        constraints=0.3,
+        config=0.3,
+    ),
+    "list-subrequests": Family(
+        lists=0.8,
+        constraints=1.0,
+        for_alternatives=0.7,
+        first_available=0.9,
+        requests=(2, 3),
+        count=(1, 3),
+        devices=(3, 6),
+        distinct=0.4,
+        busy=0.05,
+        config=0.3,
+    ),
+    "subrequests": Family(
+        constraints=1.0,
+        for_alternatives=0.8,
+        first_available=0.9,
+        requests=(2, 3),
+        count=(1, 3),
+        devices=(3, 6),
+        config=0.6,
+    ),
+    "binding-counts": Family(
+        nodes=(2, 3),
+        binding=0.5,
+        binds_to_node=0.3,
+        network=1.0,
+        count=(2, 4),
+        devices=(3, 6),
+        extra_slices=0.5,
+        per_device_nodes=0.3,
+        shared=0.2,
+        counters=0.3,
+        take_all=0.1,
+    ),
+    "admin-taints": Family(
+        admin=0.6, taints=0.6, busy=0.4, take_all=0.3, shared=0.3, counters=0.3, claims=(1, 3), requests=(1, 3)
+    ),
+    "edge-amounts": replace(_SHARES, edge_amounts=0.6, edge_policies=0.3, policies=0.6, busy=0.3),
+    "edge-policies": replace(_SHARES, edge_amounts=0.3, edge_policies=0.9, policies=1.0, claims=(1, 3)),
+    "edge-names": replace(_SHARES, edge_amounts=0.3, edge_policies=0.4, odd_names=0.7, take_all=0.2),
+    "edge-counters": replace(
+        _PARTITIONS, edge_amounts=0.7, shared=0.3, same_pool_names=0.5, claims=(1, 3), take_all=0.1
+    ),
+    # Each scenario has a family of its own.
+    "drawn": Family(),
+}
+
+_RARE = {"failing_selectors", "incomplete", "contradicting", "odd_node_selectors", "features_off", "malformed"}
+
+
+def _drawn(rng: random.Random) -> Family:
+    """A family in which any peculiarities come together."""
+    chosen: dict[str, Any] = {}
+    for field in fields(Family):
+        if isinstance(field.default, float) and rng.random() < 0.35:
+            chosen[field.name] = rng.choice((0.1, 0.3, 0.6, 0.9)) * (0.2 if field.name in _RARE else 1.0)
+    most = rng.choice((1, 2, 2, 3))
+    return Family(
+        nodes=(1, 3),
+        devices=(1, rng.randint(1, 6)),
+        claims=(1, rng.randint(1, 3)),
+        requests=(1, rng.randint(1, 3)),
+        count=(1, most),
+        alternatives=(1, rng.choice((2, 3, 8))),
+        **chosen,
+    )
+
 
 MAX_STEPS = 2_000
 """Of the search on one node; it may take exponential time."""
@@ -218,7 +306,7 @@ _FEATURES = (
 def make_scenario(family_name: str, seed: int) -> Json:
     """The scenario of a family with this seed; always the same."""
     rng = random.Random(f"{family_name} {seed}")
-    family = FAMILIES[family_name]
+    family = _drawn(rng) if family_name == "drawn" else FAMILIES[family_name]
     features: Json = {name: rng.random() >= family.features_off for name in _FEATURES}
     features["ListTypeAttributes"] = family.lists > 0 and rng.random() < 0.9
     nodes, slices = make_hardware(rng, family)
