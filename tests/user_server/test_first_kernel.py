@@ -24,10 +24,10 @@ PATHS = {
 }
 
 
-@all_of_them("address", PATHS)
-def test_only_a_notebook_has_a_first_kernel(address: str) -> None:
+@all_of_them("address, path", PATHS.items())
+def test_only_a_notebook_has_a_first_kernel(address: str, path: str) -> None:
     variables = {"JUPYTERHUB_DEFAULT_URL": address}
-    assert first_notebook(variables | {WANTED: "1"}) == PATHS[address]
+    assert first_notebook(variables | {WANTED: "1"}) == path
     assert first_notebook(variables) == first_notebook(variables | {WANTED: "0"}) == ""
 
 

@@ -34,7 +34,7 @@ class _Home(Protocol):
         """The lifetime of the running server; None without a limit."""
 
     def kept_note(self) -> str:
-        """Until when the server is kept although it is idle; empty if it is not."""
+        """Until when the running server is kept although it is idle; empty if its user has not asked for it."""
 
 
 class OwnParts(Protocol):
