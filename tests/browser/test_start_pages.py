@@ -37,7 +37,8 @@ c.DRASpawner.profile_list = [
         }},
     }},
 ]
-c.DRASpawner.start_timeout = 70
+# Two looks at each view of a page by axe, on a busy machine too.
+c.DRASpawner.start_timeout = 110
 
 # KubeSpawner's own wait for a pod ends at random from 0.9 to 1.1 of start_timeout: here as early as it can.
 import types
@@ -76,7 +77,7 @@ async def test_servers_that_stay_pending_then_something_smaller_or_another_try(e
         assert "patient" not in await page.locator("body").inner_text()
         await assert_easy_to_use(page, "start-waits")
         await other.locator("#progress-message .dra-line").get_by_text("One other server has waited longer.").wait_for()
-        await line.get_by_text(re.compile(r"\([1-6]0 s of at most 70 s\)")).wait_for()
+        await line.get_by_text(re.compile(r"\([1-9]\d+ s of at most 110 s\)")).wait_for()
         seen = await line.inner_text()
         assert "nodes are available" not in seen
         assert "ada" not in seen
@@ -90,7 +91,7 @@ async def test_servers_that_stay_pending_then_something_smaller_or_another_try(e
 
         await line.get_by_text("The server does not wait any more.").wait_for()
         failed = await line.inner_text()
-        assert failed.startswith("Gave up after 70 seconds. All devices are too full:")
+        assert failed.startswith("Gave up after 110 seconds. All devices are too full:")
         assert "as soon as" not in failed
         assert not await page.get_by_text("You will be redirected automatically").is_visible()
         await page.get_by_role("heading", name="Your server did not start").wait_for()
