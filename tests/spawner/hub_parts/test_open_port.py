@@ -58,32 +58,6 @@ def late_servers() -> float:
     return REGISTRY.get_sample_value("dra_spawner_failed_starts_total", {"reason": RefusalReason.TIMEOUT}) or 0.0
 
 
-async def test_a_server_that_never_listens_is_left_to_the_hub() -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await until_port_is_open(f"http://127.0.0.1:{free_port()}", 0.3)
-
-
-async def test_a_start_waits_only_where_jupyterhub_waits_for_its_server() -> None:
-    """A start without a hub behind it ends when its pod runs, and half of its rest is left in any case."""
-    port = free_port()
-    for is_pending, rest, least in ((True, 0.8, 0.4), (False, 10 * PATIENCE_SECONDS, 0.0)):
-        spawner = SimpleNamespace(_spawn_pending=is_pending, http_timeout=30)
-        began = time.monotonic()
-        await until_it_listens(spawner, f"http://127.0.0.1:{port}", rest)
-        assert least <= round(time.monotonic() - began, 2) < PATIENCE_SECONDS
-
-
-def late_servers() -> float:
-    return REGISTRY.get_sample_value("dra_spawner_failed_starts_total", {"reason": RefusalReason.TIMEOUT}) or 0.0
-
-
-def failed_in_time() -> float:
-    """Starts so far that were not ready in time."""
-    (family,) = FAILED_STARTS.collect()
-    samples = [each for each in family.samples if each.name.endswith("_total")]
-    return next(each.value for each in samples if each.labels["reason"] == RefusalReason.TIMEOUT)
-
-
 async def test_a_server_that_never_answers_is_explained_without_its_address() -> None:
     """JupyterHub shows ``jupyterhub_message`` of the error with which the start ends."""
     late = TimeoutError("Server at http://10.1.2.3:8888/user/ada/api didn't respond in 30 seconds")
