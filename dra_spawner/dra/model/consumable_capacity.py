@@ -25,6 +25,8 @@ from dra_spawner.dra.scheduler_rules import SchedulerRules
 
 _NOTHING: Final[Mapping[str, Quantity]] = {}
 _NANO_PER_THOUSANDTH: Final = NANO_PER_UNIT // 1000
+#: 1Ti in nano-units: Go keeps each smaller whole number in 64 bits, whatever its text.
+_CERTAINLY_SMALL: Final = 2**40 * NANO_PER_UNIT
 _NO_STEP: Final = "its step cannot be counted in 64 bits, and kube-scheduler divides by zero"
 
 
@@ -150,8 +152,8 @@ def violates_policy(
     bool or None
         None if kube-scheduler crashes: in 64 bits the policy's step is zero.
     """
-    known = policy.default if policy.default is not None and _is_recognized(policy.default, rules) else None
-    if known is not None and (is_default or _is_same(amount, known)):
+    default = policy.default
+    if default is not None and (is_default or _is_same(amount, default)) and _is_recognized(default, rules):
         return False
     valid_range = policy.valid_range
     if valid_range is None:
@@ -262,7 +264,9 @@ def _units(quantity: Quantity, rules: SchedulerRules, *, compared_with: Quantity
 
 def _is_recognized(default: Quantity, rules: SchedulerRules) -> bool:
     """Whether kube-scheduler knows a policy's default again: it compares addresses where Go keeps a big decimal."""
-    return not rules.quirks.high_bits_lost or int64_scale(default.stored_text()) is not None
+    if not rules.quirks.high_bits_lost or (default.is_integer and abs(default.nano) < _CERTAINLY_SMALL):
+        return True
+    return int64_scale(default.stored_text()) is not None
 
 
 def _is_same(left: Quantity, right: Quantity) -> bool:
