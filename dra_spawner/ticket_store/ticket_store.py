@@ -46,7 +46,6 @@ from dra_spawner.fairness.tickets.ticket_data import (
     MAX_BYTES,
     TicketsCorrupt,
     book_data,
-    changed_book_data,
     read_book,
 )
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
@@ -291,11 +290,10 @@ class TicketStore:
         before = self._book_of(found)
         answer, after = decide(before)
         if after is not before:
-            stored = found.get("data") if found is not None else None
-            data = changed_book_data(after, before, stored)
+            data = book_data(after)
             if _size(data) > MAX_BYTES:
                 after = replace(after, waits=None)  # neither places nor devices depend on them
-                data = changed_book_data(after, before, stored)
+                data = book_data(after)
             if _size(data) > MAX_BYTES:
                 raise TicketsCorrupt(f"it would have more than {MAX_BYTES} bytes")
             if found is None:

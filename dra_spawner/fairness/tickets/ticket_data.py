@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from dra_spawner.common.kept_json import by_fields, with_unknown
 from dra_spawner.fairness.tickets.interval_widths import MOST_STRETCH, IntervalWidths
 from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import TicketBook, Waits
@@ -47,25 +46,6 @@ def book_data(book: TicketBook) -> dict[str, str]:
         _WIDTHS_KEY: json.dumps({hub: [each.below, each.above] for hub, each in sorted(book.widths.items())}),
         _SERVED_KEY: json.dumps({hub: at.isoformat() for hub, at in sorted(book.served.items())}),
     }
-
-
-def changed_book_data(book: TicketBook, before: TicketBook, stored: object) -> dict[str, str]:
-    """The data of the ConfigMap after a change, with what a newer version has noted about the tickets that are left.
-
-    Parameters
-    ----------
-    before
-        What was read of the present data.
-    stored
-        The present data.
-    """
-    data, known = book_data(book), book_data(before)[_TICKETS_KEY]
-    present = stored.get(_TICKETS_KEY) if isinstance(stored, Mapping) else None
-    if not present or present == known:
-        return data
-    tickets = json.loads(data[_TICKETS_KEY])
-    kept = with_unknown(tickets, json.loads(known), json.loads(present), by_fields("id"))
-    return data | {_TICKETS_KEY: _lines(kept)}
 
 
 def read_book(data: object) -> TicketBook:
