@@ -172,6 +172,7 @@ def test_settings_that_are_documented_are_there() -> None:
     others = {
         "all_hubs",
         "holds_everything",
+        "internal_ssl",
         "in_use",
         "is_known",
         "device_class",
