@@ -30,6 +30,7 @@ from dra_spawner.spawner.spawn_refusal import (
     SpawnRefused,
     count_as_refusal,
     count_failed_start,
+    explain_missing_answer,
     is_for_users,
     log_refusal,
     most_informative_error,
@@ -200,7 +201,7 @@ class ServerStart:
                 from dra_spawner.spawner.hub_parts import open_port  # when the first server runs
 
                 await open_port.until_it_listens(spawner, url, self._ends - loop.time())
-                open_port.explain_missing_answer(spawner)
+                explain_missing_answer(spawner)
                 self._home.record_place(progress, self._telling_of_place())
                 return url
         except BaseException as error:

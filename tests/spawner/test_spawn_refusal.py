@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 from kubernetes_asyncio.client.exceptions import ApiException
+from prometheus_client import REGISTRY
 
 from dra_spawner.spawner.spawn_refusal import (
     FAILED_STARTS,
@@ -17,6 +19,7 @@ from dra_spawner.spawner.spawn_refusal import (
     SpawnRefused,
     UnexpectedFailure,
     count_failed_start,
+    explain_missing_answer,
     refusal_of_error,
     refusal_of_kubernetes_error,
 )
@@ -111,3 +114,30 @@ def test_failed_starts_are_counted_by_reason() -> None:
         count_failed_start(error)
     changed = {reason: value - before[reason] for reason, value in counted().items() if value != before[reason]}
     assert changed == {"invalid-options": 1, "no-device-in-time": 1, "other-error": 1}
+
+
+def late_servers() -> float:
+    return REGISTRY.get_sample_value("dra_spawner_failed_starts_total", {"reason": RefusalReason.TIMEOUT}) or 0.0
+
+
+async def test_a_server_that_never_answers_is_explained_without_its_address() -> None:
+    """JupyterHub shows ``jupyterhub_message`` of the error with which the start ends."""
+    late = TimeoutError("Server at http://10.1.2.3:8888/user/ada/api didn't respond in 30 seconds")
+    refused = SpawnRefused("The cluster is full.", RefusalReason.NO_DEVICE)
+    before, sentences = late_servers(), []
+    for error in (late, refused, ValueError("a hook")):
+        start = asyncio.get_running_loop().create_future()
+        spawner = SimpleNamespace(_spawn_future=start, http_timeout=30)
+        explain_missing_answer(spawner)
+        start.set_exception(error)
+        await asyncio.wait((start,))
+        explain_missing_answer(spawner)  # has ended
+        sentences.append(getattr(error, "jupyterhub_message", ""))
+    explain_missing_answer(SimpleNamespace(http_timeout=30))
+    assert sentences == [
+        "Your server was started, but did not answer within 30 seconds, and was stopped. "
+        "Please try again, or tell your administrator.",
+        "The cluster is full.",
+        "",
+    ]
+    assert late_servers() == before + 1

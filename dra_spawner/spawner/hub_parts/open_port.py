@@ -1,4 +1,4 @@
-"""Waits until a started server listens, so that JupyterHub finds it at its first look; and says if it never answers.
+"""Waits until a started server listens, so that JupyterHub finds it at its first look.
 
 JupyterHub looks at a starting server in growing intervals of random length: a server that needs two seconds is found
 half a second too late in the mean, and more than a second too late once in ten starts.
@@ -9,12 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
-
-from dra_spawner.spawner.progress.durations import duration_text
-from dra_spawner.spawner.spawn_refusal import FAILED_STARTS, RefusalReason, is_for_users
 
 #: Limit of the wait for a server that does not listen yet; JupyterHub waits for it afterwards, too.
 _LISTEN_SECONDS: Final = 10.0
@@ -55,24 +51,3 @@ async def until_port_is_open(url: str, seconds: float) -> None:
             writer.close()
             return
         await asyncio.sleep(min(max(_FIRST_SECONDS, elapsed * _PART), seconds))
-
-
-def explain_missing_answer(spawner: Any) -> None:
-    """Give the failure a sentence for the user, should the started server not answer JupyterHub in time.
-
-    JupyterHub's own message has the server's address in the cluster, which tells a user nothing; the hub's log has it.
-    The failure is counted, too: it comes after the spawner's own start.
-    """
-    under_way = getattr(spawner, "_spawn_future", None)
-    if under_way is not None and not under_way.done():
-        under_way.add_done_callback(partial(_explain, spawner.http_timeout))
-
-
-def _explain(seconds: float, ended: asyncio.Future[Any]) -> None:
-    error = None if ended.cancelled() else ended.exception()
-    if isinstance(error, TimeoutError) and not is_for_users(error):
-        error.jupyterhub_message = (  # type: ignore[attr-defined]  # JupyterHub's own way to name a sentence for users
-            f"Your server was started, but did not answer within {duration_text(seconds)}, and was stopped. "
-            "Please try again, or tell your administrator."
-        )
-        FAILED_STARTS.labels(RefusalReason.TIMEOUT).inc()

@@ -6,10 +6,7 @@ import asyncio
 import time
 from types import SimpleNamespace
 
-from prometheus_client import REGISTRY
-
-from dra_spawner.spawner.hub_parts.open_port import explain_missing_answer, until_it_listens, until_port_is_open
-from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.spawner.hub_parts.open_port import until_it_listens, until_port_is_open
 from tests.all_of_them import all_of_them
 from tests.polling import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -52,30 +49,3 @@ async def test_a_start_waits_only_where_jupyterhub_waits_for_its_server() -> Non
         began = time.monotonic()
         await until_it_listens(spawner, f"http://127.0.0.1:{port}", rest)
         assert least <= round(time.monotonic() - began, 2) < PATIENCE_SECONDS
-
-
-def late_servers() -> float:
-    return REGISTRY.get_sample_value("dra_spawner_failed_starts_total", {"reason": RefusalReason.TIMEOUT}) or 0.0
-
-
-async def test_a_server_that_never_answers_is_explained_without_its_address() -> None:
-    """JupyterHub shows ``jupyterhub_message`` of the error with which the start ends."""
-    late = TimeoutError("Server at http://10.1.2.3:8888/user/ada/api didn't respond in 30 seconds")
-    refused = SpawnRefused("The cluster is full.", RefusalReason.NO_DEVICE)
-    before, sentences = late_servers(), []
-    for error in (late, refused, ValueError("a hook")):
-        start = asyncio.get_running_loop().create_future()
-        spawner = SimpleNamespace(_spawn_future=start, http_timeout=30)
-        explain_missing_answer(spawner)
-        start.set_exception(error)
-        await asyncio.wait((start,))
-        explain_missing_answer(spawner)  # has ended
-        sentences.append(getattr(error, "jupyterhub_message", ""))
-    explain_missing_answer(SimpleNamespace(http_timeout=30))
-    assert sentences == [
-        "Your server was started, but did not answer within 30 seconds, and was stopped. "
-        "Please try again, or tell your administrator.",
-        "The cluster is full.",
-        "",
-    ]
-    assert late_servers() == before + 1
