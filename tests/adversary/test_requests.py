@@ -57,6 +57,7 @@ DONE: Final = {
     ("GET", "classes.ics"): 404,
     **{("DELETE", f"api/{each}"): 409 for each in ("classes/{id}", "classes/{id}/max", "class-requests/{id}")},
     ("DELETE", "api/calendar-entries/{id}"): 409,
+    ("POST", "api/idle-servers/keep"): 409,
     ("DELETE", "api/tickets/{id}"): 404,
     ("DELETE", "api/placeholders/{name}"): 404,
     ("DELETE", "api/placeholders/{name}/reservation"): 404,
@@ -371,9 +372,11 @@ async def check_strange_text(callers: Callers) -> None:
     for body in bodies:
         for row in POSTS:
             answer = await callers.send("manager", "POST", f"{PREFIX}{row}", body=body)
-            # An empty object approves a request as it is; there are no placeholders to be set.
-            is_empty = body == b"\xef\xbb\xbf{}" and row.endswith("/approval")
-            assert answer.status in (400, 404, 409 if is_empty else 400), (body[:50], answer.raw)
+            # An empty object approves a request as it is; there are no placeholders to be set. A hub's question may have
+            # more than the service knows, and idle servers are not looked for here.
+            is_valid = body == b"\xef\xbb\xbf{}" and row.endswith("/approval")
+            is_valid |= body.startswith(QUESTION[:-1]) and row.endswith("/keep")
+            assert answer.status in (400, 404, 409 if is_valid else 400), (body[:50], answer.raw)
             assert answer.message.endswith(".")
     for header in ("\x00", "\x01", "\xff", "a\x00b", "token \x00", "token \xff", "token", "Bearer a b", "Basic YTpi"):
         answer = await callers.send("nobody", "GET", f"{PREFIX}api/nodes", f"Authorization: {header}")

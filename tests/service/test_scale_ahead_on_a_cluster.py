@@ -177,7 +177,8 @@ async def act_until(service: Replica, until: datetime) -> None:
     assert (answer["mode"], answer["expected"][0]["not_prepared_because"]) == ("act", None)
     for page in ("placeholders-page", "calendar-page"):
         text = await service.get(page)
-        assert "Nothing is prepared" not in text
+        assert "Nothing is prepared:" not in text
+        assert "Nothing is prepared for expected users" not in text
         assert "Forecasts are the targets</b> until" in text
         assert "set by user ada: exam. After that scale-ahead only advises." in text
     assert (await service.send("PUT", "settings/paused/cpu", {}))[0] == 200
