@@ -151,7 +151,7 @@ def tier_of(item: pytest.Item) -> Tier:
 
 
 def stage_of(item: pytest.Item) -> int:
-    """Return when a test runs, among those of one run: what needs a program that Go builds meanwhile runs late.
+    """Return the stage of a run in which a test begins. A test that needs a program of Go begins late.
 
     Returns
     -------

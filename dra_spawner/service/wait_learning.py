@@ -86,7 +86,7 @@ class WaitLearning:
         self._has_learned = True  # also after a defect, which would come again
         try:
             self._has_learned = await self._learn()
-        except Exception:
+        except Exception:  # a defect here must not end decisions, which go on from what is seen
             log.exception("Waits are not estimated by the history.")
 
     async def look(self) -> None:

@@ -266,8 +266,8 @@ class SpawnerSettings(KubeSpawner):
     placeholder_service_ca_file = Unicode(
         config=True,
         help="""
-        File with the certificates of the authorities by which the hub trusts the service, if the service's ``url`` in
-        the hub begins with ``https``. By default those of a hub with ``internal_ssl``, else those of the system.
+        File of CA certificates. The hub checks the service's certificate with them where the service's ``url`` in the
+        hub begins with ``https``. Without a file, the hub takes the CA of ``internal_ssl``, or else the system's.
         """,
     )
 

@@ -20,8 +20,8 @@ same moment. Of these the same parts are shown up to the moment when the hub say
 A watch of pods tells the moments of the pod, and the table of processes the
 begin of the server. "kubelet's report" is how much later the pod is called running; the hub waits for it. Browser, hub, node and this
 program are on one machine, and have one clock.
-Beside the seconds stands the processor time of those that need most: the server's process and the kernel until the cell has its
-output, and the browser from the server's first byte on. Where other programs use the machine, it says more than the
+It also prints the processor time of the server's process and of the kernel until the cell has its output, and of the
+browser from the server's first byte on. Where other programs use the machine, it says more than the
 seconds. ``--known-browser`` keeps the browser's cache from one start to the next: it has the page's programs then.
 
 On the real node, ``--servers launcher`` opens JupyterLab with its launcher, in which the user makes a notebook. ``--servers quick`` gives

@@ -229,7 +229,7 @@ def real_node(servers: Servers = "jupyterlab") -> Iterator[MeasuredHub]:
             try:
                 report("the hub is ready")
                 yield running
-            except Exception:
+            except Exception:  # whatever failed: the log tells why, and is deleted afterwards
                 sys.stderr.write(Path(path, "hub", "hub", "hub.log").read_text()[-_LOG_CHARACTERS:])
                 raise
             finally:

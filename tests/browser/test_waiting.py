@@ -22,7 +22,7 @@ playwright = pytest.importorskip("playwright.async_api")
 HOSTILE = "No device &lt;img src=x class=hostile>"
 CONFIG = """
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})
-# A hub that was restarted waits so long for a server that does not answer. One that starts gets more time.
+# After a restart the hub waits this long for a running server. A server that starts gets more time.
 c.DRASpawner.http_timeout = 5
 c.DRASpawner.pre_spawn_hook = lambda spawner: setattr(spawner, "http_timeout", 120)
 c.DRASpawner.profile_list = [

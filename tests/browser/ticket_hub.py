@@ -24,7 +24,7 @@ CONFIG = """
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})
 c.Authenticator.admin_users = {{"root"}}
 c.DRASpawner.tickets = True
-# A hub that was restarted waits so long for a server that does not answer. One that starts gets more time.
+# After a restart the hub waits this long for a running server. A server that starts gets more time.
 c.DRASpawner.http_timeout = 20
 c.DRASpawner.pre_spawn_hook = lambda spawner: setattr(spawner, "http_timeout", 120)
 c.DRASpawner.start_timeout = 40

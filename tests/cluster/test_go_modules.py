@@ -17,7 +17,7 @@ def versions(path: Path) -> dict[str, str]:
     return dict(_VERSION.findall(path.read_text()))
 
 
-#: Few packages import those of these modules, of which containerd needs other versions.
+#: containerd needs other versions of these modules. Few packages import them, so little is compiled twice.
 _FEW_IMPORTERS = {"github.com/Microsoft/go-winio", "k8s.io/cri-api", "k8s.io/cri-client", "k8s.io/cri-streaming"}
 
 

@@ -188,8 +188,8 @@ def _missing(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Do
         yield MISSING_DEVICES.finding(
             f"The driver {driver} does not publish {counted(len(found), 'device')} any more that "
             f"{'a claim has' if is_one else 'claims have'}: "
-            f"{listed([f'{each.device} of claim {each.claim}' for each in found], _LISTED)}. What their pools have in "
-            "use is not known, so the service promises their other devices to no server.",
+            f"{listed([f'{each.device} of claim {each.claim}' for each in found], _LISTED)}. How much of their "
+            "pools is in use is not known, so the service places no server on other devices of these pools.",
             f"Look at the driver's pod for {found[0].device.pool}. If the device does not come back, stop the servers "
             "with these claims.",
             f"ResourceClaim {found[0].claim}",

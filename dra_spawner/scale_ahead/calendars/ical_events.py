@@ -74,7 +74,7 @@ _DAYS_OF: Final = {"DAILY": 1, "WEEKLY": 7}
 _SPARE_PERIODS: Final = 3
 #: Parts of a rule by which something happens several times on a day.
 _BY_TIME: Final = ("BYHOUR", "BYMINUTE", "BYSECOND")
-#: Limit of the time by which a change moves all later occurrences.
+#: A change may move later occurrences by this much at most.
 _LONGEST_SHIFT: Final = timedelta(days=31)
 _LONGEST_CAUSE: Final = 200
 _LONGEST_UID: Final = 255

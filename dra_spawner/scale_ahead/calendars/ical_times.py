@@ -146,7 +146,7 @@ class LaterChange:
     event
         Number of the event that has the change.
     shift
-        Time by which they are moved, on the clock of the wall.
+        How much later they take place, in local time.
     lasts
         Their new length.
     """

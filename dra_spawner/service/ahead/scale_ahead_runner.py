@@ -173,7 +173,7 @@ class ScaleAheadRunner:
         self._has_learned = True  # also after a defect, which would come again
         try:
             self._has_learned = await self._learn()
-        except Exception:
+        except Exception:  # a defect here must not end decisions, which go on from what is seen
             log.exception("Scale-ahead learns nothing from the history.")
 
     def _advance(self) -> None:

@@ -87,7 +87,7 @@ def service_of_hub(name: str, ca_file: str = "") -> ServiceAddress | None:
 
 
 def _encryption(hub: Any, ca_file: str) -> ssl.SSLContext | None:
-    """The file's authorities, or those of a hub with ``internal_ssl``; None for the system's."""
+    """The certificates in the file, or else of ``internal_ssl``; None: the system's are used."""
     files = (hub.internal_ssl_key, hub.internal_ssl_cert, hub.internal_ssl_ca) if hub.internal_ssl else ("", "", "")
     files = ("", "", ca_file) if ca_file else files
     if not files[-1]:

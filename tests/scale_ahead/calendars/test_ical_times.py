@@ -182,7 +182,7 @@ def fixed_zone(*more: str) -> str:
 
 
 def test_a_zone_whose_clock_never_changes() -> None:
-    """As Outlook defines those of India, China or Arabia: without a rule. One whose offset changed once has two parts."""
+    """Outlook defines the zones of India, China and Arabia without a rule. A zone that changed once has two parts."""
     at = ("DTSTART;TZID=India Standard Time:20261123T143000", "DURATION:PT2H", TITLE)
     later = ("BEGIN:STANDARD", "DTSTART:20261128T000000", "TZOFFSETFROM:+0530", "TZOFFSETTO:+0630")
     for zone, begins in (

@@ -34,7 +34,7 @@ SHAPES: Final = tuple(
 @pytest.mark.parametrize("draw", range(example_count(2)))
 @all_of_them("example", range(example_count(len(SHAPES))))
 def test_a_hub_is_never_worse_off_than_with_the_best_fixed_number(example: int, draw: int) -> None:
-    """Idle hours, beside those of the smallest fixed number with the same hits or more on the judged days.
+    """On the judged days, the smallest fixed number with at least the same hits has as many idle hours or more.
 
     A fixed number learns nothing, so it runs from a day before them.
     """
