@@ -150,6 +150,8 @@ async def test_a_start_that_waits_and_gives_up_keeps_a_place(embedded_cluster: C
         await expect(region(page).get_by_role("button", name=TELL)).to_be_visible()
         await assert_easy_to_use(page, "tickets-failed")
         await region(page).get_by_role("button", name=TELL).click()
+        # The place moves what is below it: a click at this moment would miss.
+        await region(page).get_by_text("You are the only one in the queue.").wait_for()
 
         # A device is held while another start waits: one click ends that one.
         await page.get_by_role("button", name=re.compile("Relaunch")).click()
