@@ -105,10 +105,10 @@ async def test_a_process_ends_with_its_time_and_with_its_caller() -> None:
     before = children()
     with pytest.raises(CalendarUnreadable, match=r"more than 0\.5 s"):
         await read_in_process(SLOW, BEGIN, END, source="courses", zone=UTC, timeout_seconds=0.5)
-    assert children() == before
+    assert children() <= before
     cancelled = asyncio.create_task(read_in_process(SLOW, BEGIN, END, source="courses", zone=UTC))
-    await eventually(lambda: children() != before or None, "it has begun")
+    await eventually(lambda: children() - before or None, "it has begun")
     cancelled.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cancelled
-    assert children() == before
+    assert children() <= before

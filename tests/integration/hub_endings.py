@@ -85,6 +85,7 @@ def prepare(spawner):
         spawner.node_selector = {{"for": "nobody"}}
     if name == "late":
         spawner.start_timeout = 8
+    spawner.http_timeout = 120
     if name == "node-lost":
         spawner.node_selector = {{"for": name}}
     if name == "refused":
@@ -105,8 +106,8 @@ async def created(spawner, pod):
 
 
 c.JupyterHub.spawner_class = HubSpawner
-# Far longer than a start that comes too late, with its clean-up on a busy machine.
-c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 16}}
+# The hub's answer says how a start has ended; tests do not wait for it while a start is pending.
+c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 600}}
 c.KubeSpawner.update({traits})
 c.KubeSpawner.pre_spawn_hook = prepare
 c.KubeSpawner.modify_pod_hook = modify
@@ -114,6 +115,7 @@ c.KubeSpawner.after_pod_created_hook = created
 c.KubeSpawner.post_stop_hook = lambda spawner: note(spawner, "post_stop_hook")
 c.KubeSpawner.poll_interval = 1
 c.KubeSpawner.node_selector = {{"for": "everybody"}}
+# After a restart the hub waits this long for a server, also for one that was pending.
 c.KubeSpawner.http_timeout = 20
 c.KubeSpawner.delete_grace_period = 0
 c.KubeSpawner.storage_pvc_ensure = True

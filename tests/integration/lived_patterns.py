@@ -64,8 +64,8 @@ async def life(
         Where all servers answer.
     """
     calls: list[str] = []
-    more = {"namespace": cluster.namespace, "port": port, "start_timeout": 60, "k8s_api_request_timeout": 20}
-    spawner = spawner_of(side, pattern, base, directory, calls, {**more, "http_timeout": 60, "delete_grace_period": 0})
+    more = {"namespace": cluster.namespace, "port": port, "start_timeout": 600, "k8s_api_request_timeout": 20}
+    spawner = spawner_of(side, pattern, base, directory, calls, {**more, "http_timeout": 600, "delete_grace_period": 0})
     user = spawner.user
     options = pattern.options or {}
     if pattern.form is not None:

@@ -15,11 +15,12 @@ from dra_spawner import names
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.steps import second_pod
 from dra_spawner.spawner.steps.pod_failures import PodFailureKind
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import DRIVER, node_with, shareable, whole
-from tests.integration.faulty_hub import Faulty, faulty_on, hurried
+from tests.integration.faulty_hub import Faulty, advance_clock, faulty_on, hurried
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, withdraw_device
 from tests.integration.warm_placeholders import IMAGE, node, warm_placeholders
 from tests.polling import eventually
@@ -206,10 +207,10 @@ async def test_preparation_that_fails_for_a_moment_is_left_alone(embedded_cluste
         await faulty.stop()
 
 
-async def test_no_time_left(embedded_cluster):
+async def test_no_time_left(embedded_cluster, monkeypatch):
+    # Longer than a start may take.
+    monkeypatch.setattr(second_pod, "LEAST_SECONDS", 1000.0)
     async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
-        # Ten seconds are left when it begins, and a second pod needs ten.
-        faulty.side.spawner_config.start_timeout = 12
         starting = asyncio.create_task(faulty.spawn())
         await fail_pod(embedded_cluster, await hanging_pod(embedded_cluster), "claim-lost")
         error = str(await starting)
@@ -231,9 +232,9 @@ async def test_switched_off(embedded_cluster):
 async def test_servers_without_devices_are_not_made_again(embedded_cluster):
     async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         faulty.side.spawner_config.device_claims = {}
-        faulty.side.spawner_config.start_timeout = 15
         starting = asyncio.create_task(faulty.spawn())
         await fail_pod(embedded_cluster, await hanging_pod(embedded_cluster), "not-admitted")
+        advance_clock(60)
         assert await hurried(starting) is not None
         assert faulty.requests().count("create pods") == 1
         await faulty.nothing_is_left()

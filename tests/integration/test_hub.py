@@ -184,7 +184,8 @@ async def test_failures_of_users_do_not_end_the_hub(embedded_cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = """
 c.Spawner.consecutive_failure_limit = 1
-c.DRASpawner.start_timeout = 8
+c.DRASpawner.pre_spawn_hook = lambda spawner: setattr(
+    spawner, "start_timeout", 8 if spawner.user_options["profile"] == "gpu-whole" else 180)
 c.DRASpawner.apply_user_options = {"image_input": "image"}
 """
     async with hub_on(cluster, more) as hub:

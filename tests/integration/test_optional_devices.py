@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from dra_spawner.spawner.hub_parts.hub_wide import forget_hub
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import node_with, whole
-from tests.integration.faulty_hub import Faulty, hurried
+from tests.integration.faulty_hub import Faulty, advance_clock, hurried
 
 GPU = {"device_class": "gpu.example.com"}
 OPTIONAL = {"first_available": {"whole": GPU, "none": {}}}
@@ -137,9 +138,11 @@ async def test_a_start_that_fits_neither_with_nor_without_the_device_gives_up(st
 
 async def test_a_server_keeps_its_device_where_something_else_is_missing(starts):
     starts.side.spawner_config.node_selector = {"example.com/none": "there"}
-    starts.side.spawner_config.start_timeout = 15
     await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
-    assert "Gave up after 15 seconds." in str(await hurried(starts.spawn()))
+    starting = asyncio.create_task(starts.spawn())
+    await starts.cluster.wait_event("jupyter-ada", "FailedScheduling")
+    advance_clock(60)
+    assert "Gave up after 90 seconds." in str(await hurried(starting))
     assert starts.requests().count("create pods") == 1
     assert starts.proxy.count("list", "nodes") <= 5, "the hub does not ask all the time"
     await starts.nothing_is_left()

@@ -270,8 +270,13 @@ async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_com
 async def test_rules_can_be_ignored(embedded_cluster):
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-    more = "c.DRASpawner.nodes_may_be_added = False\nc.DRASpawner.ignored_profile_rules = ['share-too-large', 'never-fits']\n"
-    async with hub_on(cluster, more + "c.DRASpawner.start_timeout = 8\n") as hub:
+    more = """
+c.DRASpawner.nodes_may_be_added = False
+c.DRASpawner.ignored_profile_rules = ["share-too-large", "never-fits"]
+c.DRASpawner.start_timeout = 8
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 600}
+"""
+    async with hub_on(cluster, more) as hub:
         # KubeSpawner gives up, in its own time.
         status, body = await hub.refusal("ada", {"profile": "huge"})
         assert status == 503

@@ -86,5 +86,5 @@ async def test_sessions_and_lead_times_are_learned_from_the_history(
     database.close()
     async with replica(cluster, placeholders={"plain": {"min": 1}}, history={"url": url, "keep_days": 30}) as service:
         controller = service.controller
-        await service.until(lambda: controller.sessions.lengths_of("gpu") is not None, "sessions are learned", 60)
+        await service.until(lambda: controller.sessions.lengths_of("gpu") is not None, "sessions are learned")
         assert controller.node_ceilings.waits_for_new("large") == [240.0]

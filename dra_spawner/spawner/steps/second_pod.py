@@ -26,7 +26,7 @@ for _kind in PodFailureKind:
     PODS_RECREATED.labels(_kind.value)
 
 #: Minimum seconds that must be left for a second pod.
-_LEAST_SECONDS: Final = 10.0
+LEAST_SECONDS: Final = 10.0
 #: Maximum part of ``start_timeout`` for a failing first pod, so that time is left for the second.
 _LARGEST_PART: Final = 1 / 3
 
@@ -91,7 +91,7 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
             RefusalReason.DEVICE,
             503,
         )
-    if start_ends - asyncio.get_running_loop().time() < _LEAST_SECONDS:
+    if start_ends - asyncio.get_running_loop().time() < LEAST_SECONDS:
         raise SpawnRefused(
             f"{sentence} No time was left for a second try. Please try again.", RefusalReason.DEVICE, 503
         )
