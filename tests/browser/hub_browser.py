@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -13,7 +14,7 @@ from tests.integration.hub_process import HubProcess
 from tests.polling import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Page, ViewportSize
+    from playwright.async_api import Browser, BrowserContext, Page, Route, ViewportSize
 
 _WIDE: Final[ViewportSize] = {"width": 1100, "height": 760}
 _PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
@@ -82,6 +83,32 @@ async def watched(browser: Browser, hub: HubProcess, user: str) -> tuple[Page, l
 async def said(page: Page, sentence: str) -> None:
     """Wait until a sentence has been said since the page was opened."""
     await page.wait_for_function("sentence => window.said.some((each) => each.includes(sentence))", arg=sentence)
+
+
+@contextlib.asynccontextmanager
+async def late_answers(page: Page, address: str, method: str) -> AsyncIterator[asyncio.Event]:
+    """Keep answers from a page until the block ends; the event says that one is there.
+
+    Parameters
+    ----------
+    address
+        A pattern, as of ``page.route``.
+    """
+    is_there, end = asyncio.Event(), asyncio.Event()
+
+    async def keep(route: Route) -> None:
+        if route.request.method != method:
+            await route.fallback()
+            return
+        answer = await route.fetch()
+        is_there.set()
+        await end.wait()
+        await route.fulfill(response=answer)
+
+    await page.route(address, keep)
+    yield is_there
+    end.set()
+    await page.unroute_all(behavior="wait")
 
 
 async def picture(page: Page, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.hub_browser import assert_easy_to_use, chromium, said, watched
+from tests.browser.hub_browser import assert_easy_to_use, chromium, late_answers, said, watched
 from tests.browser.override_hub import HOSTILE, override_hub
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import Hub
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
 
 playwright = pytest.importorskip("playwright.async_api")
+#: More people than the limit: the browser logs the answer, too.
+REFUSED = "the server responded with a status of 409"
 
 
 async def opened(page: Page, hub: Hub) -> None:
@@ -56,11 +58,16 @@ async def ask(hub: Hub, browser: Browser) -> None:
     links = page.get_by_role("navigation", name="Pages about devices").get_by_role("link")
     assert await links.all_inner_texts() == ["Classes"]
     await opened(page, hub)
-    for name, people in ((f"Reading {HOSTILE}", 5), ("Party", 90)):
-        await fill(page, name, people, "gpu-whole")
-        await page.get_by_role("button", name="Ask", exact=True).click()
-        await row_of(page, name).get_by_text("An administrator has not answered yet.").wait_for()
+    asks = page.get_by_role("button", name="Ask", exact=True)
+    await fill(page, f"Reading {HOSTILE}", 5, "gpu-whole")
+    async with late_answers(page, "**/api/class-requests*", "POST") as is_there:
+        await asks.click()
+        await is_there.wait()
+        await fill(page, "Party", 90, "gpu-whole")
     await said(page, "The request is sent.")
+    await asks.click()
+    for name in ("Reading", "Party"):
+        await row_of(page, name).get_by_text("An administrator has not answered yet.").wait_for()
     await assert_easy_to_use(page, "classes-student")
     assert await page.locator("img[src=x]").count() == 0
     assert errors == []
@@ -78,7 +85,6 @@ async def announce(hub: Hub, browser: Browser) -> None:
     await page.get_by_role("button", name="Announce the class").click()
     await page.get_by_role("alert").get_by_text("An administrator may allow more: ask for the class.").wait_for()
     assert await page.get_by_role("button", name="Ask an administrator").is_visible()
-    errors.clear()  # the refusal
     await fill(page, "Physics lab", 5, "gpu-slice")
     await page.get_by_label("Every week until").fill("2027-02-09")
     await page.get_by_label("Breaks").fill("2026-12-24, 2026-12-31")
@@ -88,6 +94,7 @@ async def announce(hub: Hub, browser: Browser) -> None:
     await page.get_by_role("button", name="Announce the class").click()
     row = row_of(page, "Physics lab")
     await row.get_by_text(f"5 of {await title_of(page, 'gpu-slice')}").wait_for()
+    await playwright.expect(page.get_by_label("Title")).to_have_value("")
     await row.get_by_text("weekly until 2027-02-09, 2 breaks").wait_for()
     await page.get_by_role("button", name="Change Physics lab").click()
     await page.get_by_role("heading", name="Change Physics lab").wait_for()
@@ -96,6 +103,7 @@ async def announce(hub: Hub, browser: Browser) -> None:
     await page.get_by_role("button", name="Can they start?").click()
     await page.get_by_role("button", name="Save the change").click()
     await row.get_by_text(f"8 of {await title_of(page, 'gpu-slice')}").wait_for()
+    await playwright.expect(page.get_by_label("Title")).to_have_value("")
     await page.get_by_role("button", name="Copy Physics lab").click()
     await fill(page, "Large lab", 60, "gpu-whole")
     await page.get_by_role("button", name="Can they start?").click()
@@ -114,7 +122,7 @@ async def announce(hub: Hub, browser: Browser) -> None:
     address = await page.locator("#feed-address").inner_text()
     feed = await page.request.get(address)
     assert (feed.status, "SUMMARY:Physics lab" in await feed.text()) == (200, True)
-    assert errors == []
+    assert [each for each in errors if REFUSED not in each] == []
 
 
 async def answer(hub: Hub, browser: Browser) -> None:

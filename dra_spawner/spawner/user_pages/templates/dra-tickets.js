@@ -59,6 +59,7 @@
     let ready = null; // choices that were ready at the last answer; null before the first one
     let isOwnPage = false; // an administrator may have opened the page of another user
     let isChanging = false;
+    let changes = 0;
     let timer = 0;
 
     // What a user has hidden in this browser: messages that a device was held in vain.
@@ -292,6 +293,7 @@
         return;
       }
       isChanging = true;
+      changes += 1;
       try {
         const { status, answer } = await asked(method, choice, limitMilliseconds);
         if (status === 200) {
@@ -337,10 +339,13 @@
       if (isChanging) {
         return;
       }
+      const before = changes;
+      // What is asked before a change may be answered after it; the change asks again.
+      const isOld = () => isChanging || changes !== before;
       let next = document.visibilityState === "visible" ? 1000 * data.every_seconds : hiddenMilliseconds;
       try {
         const { status, answer } = await asked("GET", undefined, limitMilliseconds);
-        if (isChanging) {
+        if (isOld()) {
           return;
         }
         if (status === 200) {
@@ -358,6 +363,9 @@
           lose();
         }
       } catch {
+        if (isOld()) {
+          return;
+        }
         next = retryMilliseconds;
         lose();
       }

@@ -202,14 +202,15 @@ async function send(form) {
   const { button, template, subject } = mine;
   const { actionMethod: method, actionPath: path, actionEtag: etag } = button.dataset;
   if (template.dataset.check && !mine.rehearsed) {
+    const { question } = entryOf(form);
     let answer;
     try {
-      answer = answerOf(await ask("POST", "api/rehearsals", entryOf(form).question));
+      answer = answerOf(await ask("POST", "api/rehearsals", question));
     } catch (error) {
       // What cannot be rehearsed may still be added: the profiles may not be known yet.
       answer = [sentence("p", error.message, "unknown")];
     }
-    if (!isOpen(mine)) return;
+    if (!isOpen(mine) || JSON.stringify(entryOf(form).question) !== JSON.stringify(question)) return;
     element("answer").replaceChildren(...answer);
     mine.rehearsed = true;
     label();

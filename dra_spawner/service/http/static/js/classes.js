@@ -108,8 +108,15 @@ function fill(values, id) {
   form.elements.name.select();
 }
 
+/** Whether the form has the same class as when a request was sent. */
+function isStill(sent) {
+  return JSON.stringify(classOf()) === JSON.stringify(sent);
+}
+
 async function rehearse() {
-  const found = await ask("POST", "api/class-rehearsals", classOf());
+  const asked = classOf();
+  const found = await ask("POST", "api/class-rehearsals", asked);
+  if (!isStill(asked)) return;
   const parts = [line(found.verdict, found.is_possible ? "good" : "unknown")];
   if (found.needs_max) parts.push(line("Fewer servers than announced can be prepared unless an administrator allows more.", "unknown"));
   if (found.refusal) parts.push(line(`${found.refusal} You can ask an administrator.`, "unknown"));
@@ -124,14 +131,17 @@ async function send(kind) {
     await rehearse();
     return;
   }
+  const sent = classOf();
   if (kind === "ask") {
-    await ask("POST", "api/class-requests", classOf());
+    await ask("POST", "api/class-requests", sent);
     say("The request is sent. The answer will be on this page.");
   } else {
-    await ask(edited ? "PUT" : "POST", edited ? `api/classes/${edited}` : "api/classes", classOf());
-    say(edited ? "The class is changed." : "The class is announced.");
+    const changed = edited;
+    await ask(changed ? "PUT" : "POST", changed ? `api/classes/${changed}` : "api/classes", sent);
+    say(changed ? "The class is changed." : "The class is announced.");
   }
-  reset();
+  // The next class may be written already.
+  if (isStill(sent)) reset();
   refresh();
 }
 
