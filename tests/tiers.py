@@ -73,7 +73,7 @@ LONG: Final = {
 DEAR: Final = (
     "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[real]",
     "chart/test_whole_chart.py::test_a_hub_at_the_root",
-    "browser/test_start_pages.py::test_servers_that_stay_pending_then_something_smaller_or_another_try",
+    "browser/test_start_pages.py::test_after_a_failed_start_something_smaller_or_another_try",
 )
 #: Packages of the extra ``gate``: a module that imports one is of the tier system.
 _GATE_PACKAGES: Final = re.compile(

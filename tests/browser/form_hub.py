@@ -103,9 +103,11 @@ async def form_hub(cluster: ClusterUnderTest, directory: Path, more_config: str 
         config = f"""
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {service.url!r}, "api_token": {TOKEN!r}}})
 c.DRASpawner.profile_list = {PROFILES!r}
+c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 600}}
 {more_config}
 """
         hub = HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, config)
+        hub.let_forms_wait()
         made = FormHub(hub, service, dict(AVAILABILITY), {})
 
         async def answer(query: dict[str, Any]) -> dict[str, Any]:

@@ -197,7 +197,8 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         log = Path(said(r"JupyterHub's log +(\S+)", "\n".join(demo.lines))).read_text()
         assert "it answers 40" not in log, "the service lets the hub ask for availability"
         page.get_by_role("button", name="Start").click()
-        page.locator("#progress-message", has_text="Yours").wait_for()
+        # A server may be ready before the page that waits for it.
+        page.locator("#progress-message", has_text="Yours").or_(page.locator(".jp-Notebook")).first.wait_for()
         record(page)
 
         page.wait_for_url("**/user/admin/lab**")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -179,7 +180,9 @@ async def test_a_stream_that_is_dead_is_noticed(context: ServiceContext) -> None
     async with whole_service(context) as url, chromium() as browser:
         page = await (await new_window(browser)).new_page()
         await page.add_init_script(DEAD_STREAM)
-        await page.clock.install()
+        # The page's time stands still otherwise: the stream would be noticed before its service is away.
+        await page.clock.install(time=datetime(2026, 1, 1, tzinfo=UTC))
+        await page.clock.pause_at(datetime(2026, 1, 1, 1, tzinfo=UTC))
         await page.goto(f"{url}nodes")
         await page.clock.run_for(1_000)
         freshness = page.locator("#freshness")

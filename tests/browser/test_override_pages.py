@@ -38,6 +38,12 @@ async def opened(page: Page, hub: Hub, name: str) -> None:
     await page.locator("#freshness[data-state=live]").wait_for()
 
 
+async def followed(page: Page, link: str) -> None:
+    """Click a link of the frame, and wait for the other page with its scripts: its buttons do nothing before."""
+    await page.get_by_role("link", name=link).click()
+    await page.wait_for_url(f"**/{link.lower()}")
+
+
 def row_of(page: Page, choice: str) -> Locator:
     return page.get_by_role("listitem").filter(has=page.get_by_role("heading", name=choice))
 
@@ -290,7 +296,7 @@ async def drain_device(page: Page, dialog: Locator) -> None:
     await assert_easy_to_use(page, "overrides-drain-device")
     await dialog.get_by_role("button", name="Drain").click()
     await said(page, "is drained.")
-    await page.get_by_role("link", name="Audit").click()
+    await followed(page, "Audit")
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name="End device drained of"))
     await row.get_by_text("the fan is loud").wait_for()
     at, end = [await row.locator(f"[data-label={name}] time").get_attribute("datetime") for name in ("by", "until")]
@@ -299,7 +305,7 @@ async def drain_device(page: Page, dialog: Locator) -> None:
     await dialog.get_by_text("New servers and placeholders may get the device again").wait_for()
     await dialog.get_by_role("button", name="End draining").click()
     await page.get_by_role("button", name="End device drained of").wait_for(state="detached")
-    await page.get_by_role("link", name="Nodes").click()
+    await followed(page, "Nodes")
 
 
 async def read_reports(hub: Hub, browser: Browser) -> None:

@@ -24,6 +24,7 @@ CONFIG = """
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})
 # After a restart the hub waits this long for a running server. A server that starts gets more time.
 c.DRASpawner.http_timeout = 5
+c.DRASpawner.start_timeout = 3600
 c.DRASpawner.pre_spawn_hook = lambda spawner: setattr(spawner, "http_timeout", 120)
 c.DRASpawner.profile_list = [
     {{

@@ -20,14 +20,25 @@ from tests.integration.hub_process import HubProcess
 from tests.presence import present
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, profile_items
 
+#: A file of the hub: without it, starts of 40 GiB give up.
+PATIENT = "patient"
 CONFIG = """
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})
 c.Authenticator.admin_users = {{"root"}}
 c.DRASpawner.tickets = True
+c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 600}}
 # After a restart the hub waits this long for a running server. A server that starts gets more time.
 c.DRASpawner.http_timeout = 20
-c.DRASpawner.pre_spawn_hook = lambda spawner: setattr(spawner, "http_timeout", 120)
-c.DRASpawner.start_timeout = 40
+import os.path
+
+
+def limits(spawner):
+    spawner.http_timeout = 120
+    is_patient = spawner.user_options.get("memory") == "15Gi" or os.path.exists({patient!r})
+    spawner.start_timeout = 3600 if is_patient else 40
+
+
+c.DRASpawner.pre_spawn_hook = limits
 c.DRASpawner.profile_list = [
     {{
         "display_name": "GPU slice",
@@ -63,11 +74,17 @@ class TicketHub:
     service: ServiceStandIn
 
     def refuse_starts(self, sentence: str) -> None:
-        """Let the service say that others are first."""
+        """Let the service say that others are first; the form shows it."""
+        self.hub.let_forms_wait()
         self.service.always({"state": "waits", "sentence": sentence, "before": 1})
+
+    def be_patient(self) -> None:
+        """Let starts of 40 GiB wait from now on."""
+        (self.hub.directory / PATIENT).touch()
 
     def prepare_nothing(self) -> None:
         """Let the service say nothing about starts."""
+        self.hub.let_forms_wait(False)
         self.service.always(lambda: web.Response(status=503))
 
     @property
@@ -113,7 +130,7 @@ async def ticket_hub(cluster: ClusterUnderTest) -> AsyncIterator[TicketHub]:
             return profile_items(**choices)
 
         service.profiles = answer
-        config = CONFIG.format(url=service.url, token=TOKEN)
+        config = CONFIG.format(url=service.url, token=TOKEN, patient=PATIENT)
         async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, config) as hub:
             made = TicketHub(hub, cluster, service)
             made.prepare_nothing()

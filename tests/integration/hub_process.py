@@ -28,6 +28,8 @@ SHIPPED_CONFIG = ROOT / "jupyterhub_config.d" / "10-dra-spawner.py"
 #: A server that answers as a notebook server does, and starts at once.
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 
+#: A file of the hub, see `HubProcess.let_forms_wait`.
+_FORMS_WAIT = "forms-wait"
 _PROXY = "dra_spawner.devcluster.demo.streaming_proxy"
 _LOOK_SECONDS = 0.1
 #: More than a start may take.
@@ -109,6 +111,19 @@ def never_wait_for_the_disk(connection, _):
     connection.execute("PRAGMA synchronous = OFF")
 
 
+import asyncio
+import os
+import types
+import jupyterhub.handlers.pages
+
+
+def wait(tasks, timeout):
+    return asyncio.wait(tasks, timeout=600 if os.path.exists({_FORMS_WAIT!r}) else timeout)
+
+
+jupyterhub.handlers.pages.asyncio = types.SimpleNamespace(**{{**vars(asyncio), "wait": wait}})
+
+
 c = get_config()
 load_subconfig({str(SHIPPED_CONFIG)!r})
 c.JupyterHub.bind_url = {self.url!r}
@@ -135,6 +150,14 @@ c.DRASpawner.k8s_api_request_timeout = 20
 c.DRASpawner.http_timeout = 120
 c.JupyterHub.cleanup_servers = False
 """
+
+    def let_forms_wait(self, wait: bool = True) -> None:
+        """Let the spawn form wait for the end of a start, and so say why it has failed.
+
+        JupyterHub's form waits for one second, which a busy machine may need for any start.
+        """
+        file = self.directory / _FORMS_WAIT
+        file.touch() if wait else file.unlink(missing_ok=True)
 
     async def start(self, wait: bool = True) -> None:
         self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
