@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.taint_rules import PLURAL, served_rules_api
 from dra_spawner.placeholders.planner.targets.device_drains import needed_changes, rules_of
 from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind
-from dra_spawner.placeholders.planner.targets.policy import Grace
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, claim, device_class, gpu_slice, pod, shareable
 from tests.integration.warm_placeholders import WarmPlaceholders, warm_placeholders
 from tests.kube.random_changes import node
 from tests.polling import eventually
+from tests.presence import present
 
 API = "resource.k8s.io/v1"
 CLAIMS = resource_path(API, "resourceclaims", NAMESPACE)
@@ -85,13 +85,12 @@ async def test_a_start_of_another_choice_gets_the_good_device_at_once(real_clust
     """The service does not take the closed device for free, and wait until it believes the scheduler."""
     async with one_good_gpu(real_cluster) as hub:
         hub.side.spawner_config.cpu_guarantee = 0.5
-        began = time.monotonic()
+        policy = present(hub.world).policy
+        # Longer than a start may take.
+        present(hub.world).policy = replace(policy, grace=replace(policy.grace, scheduler=timedelta(hours=1)))
         assert await hub.spawn() is None
-        seconds = time.monotonic() - began
-        print(f"start of another choice beside a closed device: {seconds:.2f} s")
         (result,) = (await hub.claim_of())["status"]["allocation"]["devices"]["results"]
         assert result["device"] == "gpu-1"
-        assert seconds < Grace().scheduler.total_seconds()
 
 
 async def drained(api: KubernetesApi, watch: ClusterWatch) -> None:
