@@ -58,6 +58,7 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
     hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG)
     try:
         await hub.start()
+        hub.let_forms_wait()
         yield hub
     finally:
         await hub.stop()

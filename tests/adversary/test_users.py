@@ -52,6 +52,7 @@ async def hub(embedded_cluster):
     await embedded_cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     directory = embedded_cluster.directory / "hub"
     async with HubProcess(directory, embedded_cluster.hub_kubeconfig, embedded_cluster.namespace, PROFILES) as hub:
+        hub.let_forms_wait()
         yield hub
 
 

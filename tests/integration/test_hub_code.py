@@ -131,6 +131,7 @@ async def test_profiles_that_have_changed_let_the_user_choose_again(embedded_clu
     directory = embedded_cluster.directory / "hub"
     for config in (before, renamed, "c.DRASpawner.profile_list = []"):
         hub = HubProcess(directory, embedded_cluster.hub_kubeconfig, embedded_cluster.namespace, config)
+        hub.let_forms_wait()
         async with hub, BrowserSession(hub.url, "ada") as ada:
             if config == before:
                 status, body = await hub.spawn("ada", {"profile": "gpu"})

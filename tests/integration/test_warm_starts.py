@@ -110,9 +110,10 @@ async def test_without_placeholders_a_start_makes_its_own_claim(warm_hub):
 async def test_a_draining_node_gets_a_server_only_if_no_other_node_fits_it(warm_hub):
     """The scheduler prefers an empty node. A draining node gets a server only where no other node fits it."""
     warm_hub.side.spawner_config.cpu_guarantee = 3
-    for name in ("node-a", "node-b"):
+    # The scheduler knows a node's labels when it knows the node, and a change of them at some moment.
+    for name, more in (("node-a", {names.DRAINING: "true"}), ("node-b", {})):
         objects = node(name, whole("gpu-0"), whole("gpu-1"))
-        objects[0]["metadata"]["labels"][names.IMAGES_READY] = "true"
+        objects[0]["metadata"]["labels"] |= {names.IMAGES_READY: "true", **more}
         await warm_hub.cluster.publish(*objects)
     busy = {"nodeSelector": {"kubernetes.io/hostname": "node-b"}}
     resources = {"requests": {"cpu": "2"}}
@@ -125,7 +126,6 @@ async def test_a_draining_node_gets_a_server_only_if_no_other_node_fits_it(warm_
         }
     )
     await warm_hub.cluster.wait_running("somebody")
-    await warm_hub.cluster.admin.patch("/api/v1/nodes/node-a", {"metadata": {"labels": {names.DRAINING: "true"}}})
     assert await warm_hub.spawn("ada") is None
     assert (await warm_hub.pod("ada"))["spec"]["nodeName"] == "node-b"
     assert await warm_hub.spawn("bob") is None
@@ -140,12 +140,11 @@ async def test_a_draining_node_gets_a_server_only_if_no_other_node_fits_it(warm_
 async def test_a_drained_node_gets_no_server_until_the_order_ends(warm_hub_on_either):
     """Four of four servers start elsewhere or wait, although the drained node has most capacity; no service answers."""
     warm_hub = warm_hub_on_either
-    for name, number in (("node-a", 4), ("node-b", 2)):
+    for name, number, more in (("node-a", 4, {names.DRAINING: names.ORDERED}), ("node-b", 2, {})):
         objects = node(name, *(whole(f"gpu-{each}") for each in range(number)))
-        objects[0]["metadata"]["labels"][names.IMAGES_READY] = "true"
+        objects[0]["metadata"]["labels"] |= {names.IMAGES_READY: "true", **more}
         await warm_hub.cluster.publish(*objects)
     path = "/api/v1/nodes/node-a"
-    await warm_hub.cluster.admin.patch(path, {"metadata": {"labels": {names.DRAINING: names.ORDERED}}})
     for user in ("ada", "bob"):
         assert await warm_hub.spawn(user) is None
         assert (await warm_hub.pod(user))["spec"]["nodeName"] == "node-b"
