@@ -17,6 +17,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import priority_class
 from tests.placeholders.controller.objects import shape
 from tests.placeholders.controller.world import PlaceholderWorld, at_work
+from tests.polling import PATIENCE_SECONDS
 from tests.presence import present
 
 from .devices import GPU_SHARE_CLASS
@@ -26,7 +27,7 @@ from .real_node import RealNode
 
 SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}
 #: Limit of all steps that wait neither for the driver nor for the volume.
-QUICK_SECONDS = 100.0
+QUICK_SECONDS = PATIENCE_SECONDS
 
 
 @dataclass

@@ -37,7 +37,8 @@ async def hub(node: RealNode, node_cluster: ClusterUnderTest) -> AsyncIterator[H
         side = HubSide(node_cluster.hub_kubeconfig, node_cluster.namespace)
         config = side.spawner_config
         config.image = QUICK_SERVER
-        config.start_timeout = 90
+        # A third of it is the most that a failing pod gets.
+        config.start_timeout = 600
         config.retry_failed_pod_after_seconds = 3
         config.device_claims = {"gpu": {"device_class": GPU_SHARE_CLASS, "capacity": {"memory": "10Gi"}}}
         try:
@@ -239,7 +240,7 @@ async def test_a_node_that_ends_the_pod_for_one_of_its_own(
 ):
     """Static pods are critical: a kubelet without capacity for one ends other pods, such as a starting server."""
     crowded.real.gpus.fail(prepare="the device does not answer")
-    hub.spawner_config.retry_failed_pod_after_seconds = 60
+    hub.spawner_config.retry_failed_pod_after_seconds = 180
     ada, before = hub.user("ada"), made_again("ended-by-node")
     starting = asyncio.create_task(start(ada))
     await asyncio.to_thread(crowded.real.gpus.wait_call, "prepare", ended=True)

@@ -172,7 +172,10 @@ async def test_a_server_comes_while_the_kubelet_is_away(node: RealNode, node_clu
             node_cluster.path("pods", "ada"), lambda found: "nodeName" in found["spec"]
         )
         # The label may have the value for a few seconds only.
-        await asyncio.gather(watched_node.until_label(names.LATE), asyncio.to_thread(node.start_kubelet))
+        seen = set[str | None]()
+        watched_node.world.watch.on_change(lambda _: seen.add(watched_node.label))
+        is_late = watched_node.world.until(lambda: names.LATE in seen, KUBELET_SECONDS, f"label {names.LATE}")
+        await asyncio.gather(is_late, asyncio.to_thread(node.start_kubelet))
         running = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
         assert running["metadata"]["uid"] == created["metadata"]["uid"]
         await asyncio.to_thread(restart_drivers, node)
