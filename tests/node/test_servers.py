@@ -99,9 +99,15 @@ async def run_cell(hub: HubProcess, user: str, code: str) -> str:
         "content": {"code": code, "silent": False},
     }
     async with aiohttp.ClientSession(headers=headers) as session:
-        async with session.post(server, json={}) as answer:
-            assert answer.status == 201, await answer.text()
-            kernel = (await answer.json())["id"]
+
+        async def begin() -> str | None:
+            async with session.post(server, json={}) as answer:
+                if answer.status in _NO_ANSWER:
+                    return None
+                assert answer.status == 201, await answer.text()
+                return str((await answer.json())["id"])
+
+        kernel = await eventually(begin, "the server begins a kernel")
         async with await connected(session, f"{server}/{kernel}/channels") as socket:
             await socket.send_json(message)
             deadline = time.monotonic() + PATIENCE_SECONDS
