@@ -23,10 +23,6 @@ LEASES: Final = ApiKind(names.COORDINATION_API, "leases", "Lease")
 _PAGE_SIZE: Final = 500
 _MAX_CONCURRENT: Final = 6
 _TIMEOUT_SECONDS: Final = 60.0
-#: The API server answers so while it prepares a kind that nobody has listed yet.
-_TOO_MANY_REQUESTS: Final = 429
-_TRIES: Final = 10
-_AGAIN_SECONDS: Final = 0.5
 _OURS: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 #: Pods and Leases are listed separately; events are many, and never companions.
 _NOT_BY_LABEL: Final = frozenset({"pods", "events", "leases"})
@@ -252,24 +248,15 @@ class Survey:
         found: list[T] = []
         for scope in (scopes or self._scopes) if kind.namespaced else (None,):
             path = resource_path(kind.api_version, kind.plural, scope)
-            for tries_left in reversed(range(_TRIES)):
-                listed: list[T] = []
-                try:
-                    async with self._limit:
-                        pages = self._api.list_pages(
-                            path,
-                            label_selector=label_selector,
-                            field_selector=field_selector,
-                            page_size=_PAGE_SIZE,
-                            timeout_seconds=_TIMEOUT_SECONDS,
-                        )
-                        async for page in pages:
-                            listed += [decode(kind, each) for each in page.get("items") or ()]
-                            self._progress(f"listing {kind.plural}, {len(found) + len(listed):,} so far")
-                    break
-                except KubernetesError as error:
-                    if error.status != _TOO_MANY_REQUESTS or not tries_left:
-                        raise
-                await asyncio.sleep(_AGAIN_SECONDS)
-            found += listed
+            async with self._limit:
+                pages = self._api.list_pages(
+                    path,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    page_size=_PAGE_SIZE,
+                    timeout_seconds=_TIMEOUT_SECONDS,
+                )
+                async for page in pages:
+                    found += [decode(kind, each) for each in page.get("items") or ()]
+                    self._progress(f"listing {kind.plural}, {len(found):,} so far")
         return found

@@ -68,7 +68,8 @@ class KubernetesApi:
         Whether `close` also closes the client.
 
     Every method raises `KubernetesError`; without an answer that is `KubernetesUnavailable`. aiohttp repeats a GET, PUT
-    or DELETE once when its connection breaks. So a delete whose answer was lost may end as 404.
+    or DELETE once when its connection breaks. So a delete whose answer was lost may end as 404. A request that the
+    server puts off is repeated within its time (`ApiConnection.read`); a watch is not.
     """
 
     def __init__(
@@ -154,11 +155,12 @@ class KubernetesApi:
 
     async def date(self) -> str:
         """The API server's clock, as in the header ``Date`` of its answers; empty if they have none."""
-        request = ApiRequest("get", "GET", "/version")
-        timeout = aiohttp.ClientTimeout(total=self.connection.timeout_seconds)
-        async with self.connection.send(request, timeout) as response:
+
+        async def read(response: aiohttp.ClientResponse) -> str:
             await response.read()
             return response.headers.get("Date", "")
+
+        return await self.connection.read(ApiRequest("get", "GET", "/version"), read)
 
     async def list(
         self,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 from kubernetes_asyncio.client import ApiClient
@@ -18,6 +18,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api_errors import (
     AnswerTooLarge,
+    KubernetesError,
     KubernetesTimeout,
     KubernetesUnavailable,
     RequestTarget,
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 _MAX_LOGGED: Final = 1000
 """Objects that the log names; accounts that may write objects could fill it otherwise."""
+
+T = TypeVar("T")
 
 Params = Mapping[str, str | int | bool]
 
@@ -127,19 +130,38 @@ class ApiConnection:
 
     async def read_bytes(self, request: ApiRequest) -> bytes:
         """Send a request; the bytes of the answer."""
-        seconds = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
-        async with self.send(request, aiohttp.ClientTimeout(total=seconds)) as response:
-            if request.max_bytes is None:
-                return await response.read()
+
+        async def read(response: aiohttp.ClientResponse) -> bytes:
             pieces: list[bytes] = []
             size = 0
             async for piece in response.content.iter_any():
                 pieces.append(piece)
                 size += len(piece)
-                if size > request.max_bytes:
+                if request.max_bytes is not None and size > request.max_bytes:
                     message = f"the answer has more than {request.max_bytes} bytes"
                     raise AnswerTooLarge(request.target, status=0, reason="TooLarge", message=message)
             return b"".join(pieces)
+
+        return await self.read(request, read)
+
+    async def read(self, request: ApiRequest, read: Callable[[aiohttp.ClientResponse], Awaitable[T]]) -> T:
+        """Send a request, and read its answer.
+
+        An API server that begins, or has too much to do, names a time. The request is sent again then, if
+        `KubernetesError.repeat_seconds` allows it and the time of the request as a whole is enough.
+        """
+        clock = asyncio.get_running_loop().time
+        end = clock() + (self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds)
+        while True:
+            try:
+                async with self.send(request, aiohttp.ClientTimeout(total=end - clock())) as response:
+                    return await read(response)
+            except KubernetesError as error:
+                wait = error.repeat_seconds
+                # The next try needs time for its answer, too.
+                if wait is None or clock() + 2 * wait > end:
+                    raise
+            await asyncio.sleep(wait)
 
     @asynccontextmanager
     async def send(
@@ -168,7 +190,7 @@ class ApiConnection:
         except TimeoutError as error:
             message = str(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else ""
             limit = begin_seconds if begin.expired() else timeout.total
-            message = message or f"no answer within {limit:g} s"
+            message = message or f"no answer within {round(limit or 0.0, 2):g} s"
             raise KubernetesTimeout(target, status=0, reason="Timeout", message=message) from error
         except (aiohttp.ClientError, OSError) as error:
             message = str(error) or type(error).__name__

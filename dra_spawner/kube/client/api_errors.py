@@ -133,6 +133,16 @@ class KubernetesError(Exception):
         """Whether the same request may succeed later though nothing is changed."""
         return self.status in (0, 408, 429) or self.status >= 500 or self.is_unserved
 
+    @property
+    def repeat_seconds(self) -> float | None:
+        """Seconds after which the same request may be sent again whatever it is; None if it must not be.
+
+        429 says that nothing was done, so each request may be repeated, creates included. After 503 and 504 a proxy may
+        have passed the request on: only reads are repeated. Without a time from the server none is.
+        """
+        is_read = self.verb in ("get", "list")
+        return self.retry_after_seconds if self.status == 429 or (is_read and self.status in (503, 504)) else None
+
 
 class KubernetesUnavailable(KubernetesError):
     """No answer came: refused, reset, no such host, TLS failed. The server may have carried out the request."""

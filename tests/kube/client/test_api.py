@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -333,13 +333,65 @@ async def test_answers_of_others_than_an_api_server(tmp_path: Path, answer: byte
     assert raised.value.retry_after_seconds == (3 if status == 503 else None)
 
 
+#: What a server says first that begins, or has too much to do, and whether each request is sent again.
+PUT_OFF = {
+    "a read, while the server begins": ("get", 429, "0.01", True),
+    "a list, while the server begins": ("list", 429, "0.01", True),
+    "its clock": ("date", 429, "0.01", True),
+    "a read of a proxy": ("get", 503, "0.01", True),
+    "a list that took too long": ("list", 504, "0.01", True),
+    "a creation of which nothing was done": ("create", 429, "0.01", True),
+    "a change of which nothing was done": ("patch", 429, "0.01", True),
+    "a deletion of which nothing was done": ("delete", 429, "0.01", True),
+    "a creation that a proxy may have passed on": ("create", 503, "0.01", False),
+    "a change that may be done": ("patch", 504, "0.01", False),
+    "without a time": ("get", 429, "", False),
+    "a time that is too long": ("get", 429, "86400", False),
+    "another error with a time": ("get", 500, "0.01", False),
+}
+
+
+@all_of_them("verb, status, after, is_repeated", PUT_OFF)
+async def test_requests_that_are_put_off(
+    tmp_path: Path, verb: str, status: int, after: str, is_repeated: bool
+) -> None:
+    header = f"Retry-After: {after}\r\n" if after else ""
+    put_off = f"HTTP/1.1 {status} Later\r\n{header}Content-Length: 0\r\n\r\n".encode()
+    found = {"kind": "NodeList", "metadata": {}, "items": []} if verb == "list" else {"metadata": {"name": "a"}}
+    body = json.dumps(found).encode()
+    success = b"HTTP/1.1 200 OK\r\nDate: today\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    async with scripted_api(tmp_path, put_off, put_off, success) as api:
+        requests: dict[str, Callable[[], Awaitable[Any]]] = {
+            "get": lambda: api.get("/api/v1/nodes/a"),
+            "list": lambda: api.list("/api/v1/nodes"),
+            "date": api.date,
+            "create": lambda: api.create("/api/v1/nodes", found),
+            "patch": lambda: api.patch("/api/v1/nodes/a", {}),
+            "delete": lambda: api.delete("/api/v1/nodes/a"),
+        }
+        if is_repeated:
+            assert await requests[verb]() == ("today" if verb == "date" else found)
+        else:
+            with pytest.raises(KubernetesError) as raised:
+                await requests[verb]()
+            assert raised.value.status == status
+
+
+async def test_a_request_is_put_off_no_longer_than_its_own_time(tmp_path: Path) -> None:
+    put_off = b"HTTP/1.1 429 Later\r\nRetry-After: 0.1\r\nContent-Length: 0\r\n\r\n"
+    async with scripted_api(tmp_path, put_off) as api:
+        with pytest.raises(KubernetesError, match="429"):
+            await api.get("/api/v1/nodes/a", timeout_seconds=0.5)
+
+
 @asynccontextmanager
-async def scripted_api(directory: Path, answer: bytes) -> AsyncIterator[KubernetesApi]:
-    """A client of a server that says `answer` to whatever it is asked."""
+async def scripted_api(directory: Path, *answers: bytes) -> AsyncIterator[KubernetesApi]:
+    """A client of a server that gives `answers` in their order, and the last one again and again."""
+    left = [*answers]
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
+        writer.write(left.pop(0) if len(left) > 1 else left[0])
         writer.close()
 
     async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
