@@ -352,9 +352,7 @@ PUT_OFF = {
 
 
 @all_of_them("verb, status, after, is_repeated", PUT_OFF)
-async def test_requests_that_are_put_off(
-    tmp_path: Path, verb: str, status: int, after: str, is_repeated: bool
-) -> None:
+async def test_requests_that_are_put_off(tmp_path: Path, verb: str, status: int, after: str, is_repeated: bool) -> None:
     header = f"Retry-After: {after}\r\n" if after else ""
     put_off = f"HTTP/1.1 {status} Later\r\n{header}Content-Length: 0\r\n\r\n".encode()
     found = {"kind": "NodeList", "metadata": {}, "items": []} if verb == "list" else {"metadata": {"name": "a"}}
