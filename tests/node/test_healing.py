@@ -229,7 +229,7 @@ async def test_a_node_that_refuses_both_pods(hub: HubSide, crowded: CrowdedNode,
     ada, before = hub.user("ada"), made_again("not-admitted")
     error = str(await start(ada))
     refused = f"Machine {crowded.name} did not accept this server."
-    assert error.startswith(f"This server was tried twice and did not start. First: {refused} Then: {refused} ")
+    assert error.startswith(f"This server was tried twice and did not start. Both times: {refused} ")
     assert len(await uids_of(node_cluster, "OutOfcpu")) == 2
     assert made_again("not-admitted") == before + 1
     await nothing_is_left(node_cluster)

@@ -85,12 +85,7 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
     spawner.log.warning("The pod cannot run: pod=%s %s", spawner.pod_name, sentence)
     still_held = failure.kind is PodFailureKind.STILL_HELD
     if attempt.retry.failed is not None and not still_held:
-        raise SpawnRefused(
-            f"This server was tried twice and did not start. First: {attempt.retry.failed.sentence} Then: {sentence} "
-            "Please try again later, or tell your administrator.",
-            RefusalReason.DEVICE,
-            503,
-        )
+        raise SpawnRefused(failed_twice(attempt.retry.failed.sentence, sentence), RefusalReason.DEVICE, 503)
     if start_ends - asyncio.get_running_loop().time() < LEAST_SECONDS:
         raise SpawnRefused(
             f"{sentence} No time was left for a second try. Please try again.", RefusalReason.DEVICE, 503
@@ -106,6 +101,14 @@ async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: flo
     where = ", on another machine" if elsewhere else "" if still_held else ", with another device if there is one"
     attempt.messages.notify(f"{sentence} It is started again{where}.")
     return FailedPod(sentence, failure.node, elsewhere)
+
+
+def failed_twice(first: str, second: str) -> str:
+    """What a user is told when both pods of a start could not run, for the same reason or for two."""
+    reasons = f"Both times: {second}" if first == second else f"First: {first} Then: {second}"
+    return (
+        f"This server was tried twice and did not start. {reasons} Please try again later, or tell your administrator."
+    )
 
 
 def _can_be_preempted(claim: Mapping[str, Any]) -> bool:
