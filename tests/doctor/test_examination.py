@@ -95,8 +95,8 @@ CASES = [
     Case("no-device-classes", "error", {"classes": ()}, {"classes": None}, "no DeviceClass", "docs/reference/drivers.md"),
     Case("no-devices", "warning", {"slices": ()}, {"slices": None}, "No driver publishes", "kubectl get pods"),
     Case("class-without-devices", "warning", {"classes": (device_class("gpu.amd.com"),)}, {"classes": (device_class("mine", "strange.example.com"),)}, "gpu.amd.com publishes no devices", "driver's pods"),
-    Case("incomplete-pool", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(), count=2),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu()),)}, "1 of 2 slices", "log"),
-    Case("missing-devices", "error", {"claims": (claim_with("gpu-7"),)}, {"claims": (claim_with("gpu-0"), claim_with("eth1", "dra.net"))}, "gpu.nvidia.com/node-a/gpu-7 of claim jupyterhub/ada", "driver's pod for node-a"),
+    Case("incomplete-pool", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(), count=2),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu()),)}, "1 of 2 slices", "the log of the pod of driver gpu.nvidia.com on node node-a"),
+    Case("missing-devices", "error", {"claims": (claim_with("gpu-7"),)}, {"claims": (claim_with("gpu-0"), claim_with("eth1", "dra.net"))}, "gpu.nvidia.com/node-a/gpu-7 of claim jupyterhub/ada", "the pod of driver gpu.nvidia.com on node node-a"),
     Case("second-consumer", "error", {"claims": (claim_with("eth1", "dra.net", "a", "b"),)}, {"claims": (claim_with("gpu-0", NVIDIA, "a", "b"), claim_with("eth1", "dra.net", "a", "b")), "hub_namespace_pods": (with_uid(pod("a")), with_uid(pod("b", nodeName="n"))), }, "2 pods use claim jupyterhub/ada: a, b. The driver dra.net", "Stop all but the first"),
     Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", uuid="GPU-1"), physical("mig-0", uuid="MIG-1", parentUUID="GPU-1")),)}, {"slices": (resource_slice("node-a", NVIDIA, physical("mig-0", parentUUID="GPU-1", pciBusID="1"), physical("mig-1", parentUUID="GPU-1", pciBusID="1")), resource_slice("node-b", NVIDIA, physical("gpu-0", pciBusID="1")))}, "whole and as its parts (mig-0)", "divide"),
     Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", pciBusID="0000:3b:00.0")), resource_slice("node-a", "hami-core-gpu.project-hami.io", physical("hami-0", pciBusID="00000000:3B:00.0")))}, {"slices": (resource_slice("node-a", "dra.net", physical("eth0", pciAddress="0000:3b:00.0", ifName="eth0"), physical("eth1", pciAddress="0000:3b:00.0", ifName="eth1")),)}, "are the same hardware", "one driver"),
@@ -173,6 +173,11 @@ def test_each_rule_and_severity_has_its_case() -> None:
         (rule.code, severity) for rule in ALL_RULES for severity in rule.severities
     }
     assert len({rule.code for rule in ALL_RULES}) == len(ALL_RULES)
+
+
+def test_a_pool_is_no_node_where_no_slice_names_one() -> None:
+    (found,) = [each for each in examine(sound(claims=(claim_with("gpu-7"),), slices=())) if "pool" in each.fix]
+    assert found.fix.startswith("Look at the pod of driver gpu.nvidia.com that publishes pool node-a.")
 
 
 def test_a_hub_that_is_another_program_is_reported() -> None:

@@ -51,14 +51,14 @@ INCOMPLETE_POOL: Final = DoctorRule(
     _SUBJECT,
     (Severity.WARNING,),
     "a driver has not published all slices of a pool, whose devices are not allocated until then",
-    "look at the driver's log on this node",
+    "look at the log of the driver's pod that publishes the pool",
 )
 MISSING_DEVICES: Final = DoctorRule(
     "missing-devices",
     _SUBJECT,
     (Severity.ERROR,),
     "a claim has a device that no driver publishes any more, so no server is promised what is left of its pool",
-    "look at the driver's pod on this node; stop the server when the device does not come back",
+    "look at the driver's pod that publishes the pool; stop the server when the device does not come back",
 )
 SECOND_CONSUMER: Final = DoctorRule(
     "second-consumer",
@@ -93,7 +93,7 @@ NODE_WITHOUT_DRIVER: Final = DoctorRule(
     _SUBJECT,
     (Severity.WARNING,),
     "a node has GPUs by its labels, and no driver publishes there",
-    "look at the driver's pods on this node, and at their tolerations",
+    "look at the driver's pods on the node, and at their tolerations",
 )
 STUCK_POD: Final = DoctorRule(
     "stuck-pod",
@@ -173,9 +173,17 @@ def _incomplete_pools(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding
             yield INCOMPLETE_POOL.finding(
                 f"The driver {pool_id.driver} has published {len(present)} of {declared} slices of its pool, "
                 "so the scheduler does not allocate the pool's devices.",
-                f"If it stays so for minutes, look at the log of the driver's pod for {pool_id.pool}.",
+                f"If it stays so for minutes, look at the log of {_publishing_pod(pool_id, slices)}.",
                 f"pool {pool_id}",
             )
+
+
+def _publishing_pod(pool_id: PoolId, slices: Sequence[ResourceSlice]) -> str:
+    """The driver's pod that publishes a pool, by its node where slices of the pool still name one."""
+    nodes = {each.node_name for each in slices if each.pool_id == pool_id}
+    node = nodes.pop() if len(nodes) == 1 else None
+    pod = f"the pod of driver {pool_id.driver}"
+    return f"{pod} on node {node}" if node else f"{pod} that publishes pool {pool_id.pool}"
 
 
 def _missing(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
@@ -190,8 +198,8 @@ def _missing(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Do
             f"{'a claim has' if is_one else 'claims have'}: "
             f"{listed([f'{each.device} of claim {each.claim}' for each in found], _LISTED)}. How much of their "
             "pools is in use is not known, so the service places no server on other devices of these pools.",
-            f"Look at the driver's pod for {found[0].device.pool}. If the device does not come back, stop the servers "
-            "with these claims.",
+            f"Look at {_publishing_pod(PoolId(driver, found[0].device.pool), slices)}. If the device does not come back, stop the "
+            "servers with these claims.",
             f"ResourceClaim {found[0].claim}",
         )
 
