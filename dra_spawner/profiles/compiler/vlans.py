@@ -6,7 +6,8 @@ without holders is free. A holder without a server is an entry that an administr
 its owner gets this VLAN.
 
 Whoever keeps the account writes it by compare-and-swap only: of two that decide on the same state, one has to decide
-again.
+again. A newer release may add fields of holders, which older ones keep as they are. A name that is almost that of a
+known field counts as a mistake of an administrator.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -42,6 +43,8 @@ class Holder:
         Until when the pod may not exist yet; ``None`` is long ago.
     note
         An administrator's remark.
+    more
+        Fields of a newer release, in JSON; empty if there are none.
     """
 
     owner: str
@@ -49,6 +52,7 @@ class Holder:
     start: str = ""
     until: datetime | None = None
     note: str = ""
+    more: str = ""
 
 
 #: VLAN -> its leases.
@@ -219,12 +223,13 @@ def _of_owner(leases: Leases, owner: str) -> list[tuple[int, Holder]]:
 
 def _with(leases: Leases, vlan: int, holder: Holder) -> Leases:
     """The account with a holder, in place of an earlier entry of the same start."""
-    others = tuple(
-        each
-        for each in leases.get(vlan, ())
-        if not each.server or (each.server, each.start) != (holder.server, holder.start)
-    )
-    return {**leases, vlan: (*others, holder)}
+    same: list[Holder] = []
+    others: list[Holder] = []
+    for each in leases.get(vlan, ()):
+        is_same = bool(each.server) and (each.server, each.start) == (holder.server, holder.start)
+        (same if is_same else others).append(each)
+    more = same[0].more if same else ""
+    return {**leases, vlan: (*others, replace(holder, more=more))}
 
 
 def _without(leases: Leases, goes: Callable[[int, Holder], bool]) -> Leases:
@@ -247,7 +252,9 @@ def _exhausted(vlans: tuple[int, ...]) -> str:
 # As it is kept: VLAN -> JSON
 
 
-_FIELDS = {"owner", "server", "start", "until", "note"}
+_FIELDS = ("owner", "server", "start", "until", "note")
+_ALMOST = 0.8
+"""Likeness from which on a name is a mistake: of "sever" and "server", not of "zone" and "owner"."""
 
 
 def leases_from_data(data: object) -> Leases:
@@ -289,9 +296,16 @@ def _entries(data: Mapping[object, object]) -> Iterator[tuple[int, tuple[Holder,
 
 
 def _holder(key: str, value: object) -> Holder:
-    if not isinstance(value, dict) or not _FIELDS.issuperset(value):
-        raise LeasesCorrupt(f"VLAN {key}: {shown(value)} is no mapping of {', '.join(sorted(_FIELDS))}")
-    if not all(isinstance(text, str) for text in value.values()) or not value.get("owner"):
+    if not isinstance(value, dict):
+        raise LeasesCorrupt(f"VLAN {key}: {shown(value)} is no mapping of {', '.join(_FIELDS)}")
+    from difflib import get_close_matches  # imported here: few hubs assign VLANs
+
+    newer = {name: each for name, each in value.items() if name not in _FIELDS}
+    for name in newer:
+        if meant := get_close_matches(name.lower(), _FIELDS, 1, _ALMOST):
+            raise LeasesCorrupt(f"VLAN {key}: {shown(value)} has {shown(name)} instead of {meant[0]}")
+    texts = [value.get(name, "") for name in _FIELDS]
+    if not all(isinstance(text, str) for text in texts) or not value.get("owner"):
         raise LeasesCorrupt(f"VLAN {key}: {shown(value)} has no owner, or something else than text")
     until = None
     if value.get("until"):
@@ -302,10 +316,11 @@ def _holder(key: str, value: object) -> Holder:
             raise LeasesCorrupt(f"VLAN {key}: {shown(value['until'])} is no time") from error
         if until is None:
             raise LeasesCorrupt(f"VLAN {key}: {shown(value['until'])} is a time without its zone")
-    return Holder(value["owner"], value.get("server", ""), value.get("start", ""), until, value.get("note", ""))
+    owner, server, start, _, note = texts
+    return Holder(owner, server, start, until, note, json.dumps(newer) if newer else "")
 
 
-def _holder_json(holder: Holder) -> dict[str, str]:
+def _holder_json(holder: Holder) -> dict[str, object]:
     until = holder.until.isoformat(timespec="seconds") if holder.until else ""
     fields = {
         "owner": holder.owner,
@@ -314,4 +329,5 @@ def _holder_json(holder: Holder) -> dict[str, str]:
         "until": until,
         "note": holder.note,
     }
-    return {name: value for name, value in fields.items() if value}
+    newer: dict[str, object] = json.loads(holder.more) if holder.more else {}
+    return newer | {name: value for name, value in fields.items() if value}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -302,7 +303,10 @@ def test_contested_vlans_are_reported_once():
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 times = st.none() | st.datetimes(timezones=st.just(UTC)).map(lambda time: time.replace(microsecond=0))
-holders = st.builds(Holder, owner=texts, server=texts | st.just(""), start=texts | st.just(""), until=times, note=texts)
+mores = st.sampled_from(["", '{"zone": [1, null]}'])
+holders = st.builds(
+    Holder, owner=texts, server=texts | st.just(""), start=texts | st.just(""), until=times, note=texts, more=mores
+)
 accounts = st.dictionaries(st.integers(1, 4094), st.lists(holders, min_size=1, max_size=3).map(tuple), max_size=4)
 
 
@@ -317,6 +321,22 @@ def test_leases_are_readable_text():
     assert leases_data(leases) == {"101": text}
     assert leases_from_data({"7": '[{"owner": "nobody"}]'}) == {7: (Holder("nobody"),)}
     assert leases_from_data(None) == {}
+
+
+def test_fields_of_a_newer_release_stay():
+    """After a rollback the older release still assigns and frees VLANs."""
+    newer = {"owner": "user:ada", "server": "hub/ada", "start": "1", "zone": {"name": "a"}, "links": [1, None]}
+    before = leases_from_data({"101": json.dumps([newer])})
+    policy = policy_of({"range": "100-103"})
+    bob = assign(before, policy, "bob", "hub/bob", "1", NOW)
+    assert isinstance(bob, VlanAssignment)
+    again = assign(bob.leases, policy, "ada", "hub/ada", "1", NOW)
+    assert isinstance(again, VlanAssignment)
+    assert again.vlan == 101
+    written = [each for text in leases_data(again.leases).values() for each in json.loads(text)]
+    assert {**newer, "until": NOW.isoformat(timespec="seconds")} in written
+    assert "bob" in str(written)
+    assert release(again.leases, "hub/ada", "1", ()) == release(bob.leases, "hub/ada", "1", ())
 
 
 @all_of_them("data", {
