@@ -198,8 +198,8 @@ def _missing(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Do
             f"{'a claim has' if is_one else 'claims have'}: "
             f"{listed([f'{each.device} of claim {each.claim}' for each in found], _LISTED)}. How much of their "
             "pools is in use is not known, so the service places no server on other devices of these pools.",
-            f"Look at {_publishing_pod(PoolId(driver, found[0].device.pool), slices)}. If the device does not come back, stop the "
-            "servers with these claims.",
+            f"Look at {_publishing_pod(PoolId(driver, found[0].device.pool), slices)}. If the device does not come "
+            "back, stop the servers with these claims.",
             f"ResourceClaim {found[0].claim}",
         )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from dra_spawner.fairness.tickets.ticket import Ticket
@@ -33,7 +35,21 @@ def served_queue(
     # Once for each choice, of which there are few.
     wanted = {each.choice for each in opened if each.hub == hub}
     devices = {choice: competing_devices(shapes[choice]) for choice in wanted.intersection(shapes)}
-    return TicketQueue(tuple(_queued(each, hub, shapes, devices) for each in opened), is_known)
+    queued = [_queued(each, hub, shapes, devices) for each in opened]
+    of_user: dict[str, list[QueuedTicket]] = defaultdict(list)
+    for ticket, each in zip(opened, queued, strict=True):
+        of_user[ticket.user].append(each)
+    found = (_beside(each, of_user[ticket.user]) for ticket, each in zip(opened, queued, strict=True))
+    return TicketQueue(tuple(found), is_known)
+
+
+def _beside(ticket: QueuedTicket, of_user: Collection[QueuedTicket]) -> QueuedTicket:
+    """A ticket with the user's others for the same devices."""
+    same = [each for each in of_user if each.id != ticket.id and not each.devices.isdisjoint(ticket.devices)]
+    if not same:
+        return ticket
+    is_paused = ticket.waits and any(each.state is TicketState.HELD for each in same)
+    return replace(ticket, of_user=frozenset(each.id for each in same), is_paused=is_paused)
 
 
 def _queued(
@@ -60,7 +76,7 @@ def changed_by(book: TicketBook, action: ChangeTicket, now: datetime) -> TicketB
     values: dict[str, object] = {}
     if action.event is TicketEvent.HOLD:
         held = {each.placeholder_uid for each in book.tickets.values() if each.state is TicketState.HELD}
-        if action.placeholder_uid in held:
+        if action.placeholder_uid in held or book.is_paused(action.ticket):
             return book
         values = {
             "placeholder": action.placeholder,

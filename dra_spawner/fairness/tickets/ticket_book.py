@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -105,6 +106,8 @@ class TicketStanding:
         When a device is held with a probability of 80 %, from now; None if that is not known.
     is_held
         Whether a device is held for the user now.
+    is_paused
+        Whether the ticket keeps its place, as such a device is held for the user by another ticket.
     """
 
     ticket: Ticket
@@ -112,12 +115,15 @@ class TicketStanding:
     waiting: int = 0
     wait: WaitInterval | None = None
     is_held: bool = False
+    is_paused: bool = False
 
     @property
     def sentence(self) -> str:
         """What the place depends on, for the user; empty if the ticket does not wait."""
         if self.ticket.state is TicketState.UNKNOWN_CHOICE:
             return "This choice is not offered at present. Your place is kept until it is offered again."
+        if self.is_paused:
+            return "Such a device is held for you already. Your place is kept until you take it or leave its queue."
         if not self.place:
             return ""
         before = self.place - 1
@@ -181,8 +187,9 @@ class TicketBook:
         """Tickets as their users see them."""
         # Tickets of one kind compete with the same ones, and there are few kinds.
         of_kind: dict[tuple[str, ...], list[Ticket]] = {}
+        paused = self._paused()
         for each in self.open:
-            if each.state is TicketState.WAITING:
+            if each.state is TicketState.WAITING and each.id not in paused:
                 of_kind.setdefault(each.kind, []).append(each)
         competing: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
         found = []
@@ -194,8 +201,27 @@ class TicketBook:
                 others = (of for of in of_kind.values() if of[0].competes_with(each))
                 competing[each.kind] = sorted(other.order for of in others for other in of)
             orders = competing[each.kind]
+            if each.id in paused:
+                place = bisect_right(orders, each.order) + 1
+                found.append(TicketStanding(each, place, len(orders) + 1, is_paused=True))
+                continue
             found.append(TicketStanding(each, bisect_right(orders, each.order), len(orders), self._wait(each, now)))
         return found
+
+    def is_paused(self, ticket_id: str) -> bool:
+        """Whether a ticket keeps its place, as a device of the same kind is held for its user by another one."""
+        return ticket_id in self._paused()
+
+    def _paused(self) -> frozenset[str]:
+        held = defaultdict[str, list[Ticket]](list)
+        for each in self.tickets.values():
+            if each.state is TicketState.HELD:
+                held[each.user].append(each)
+        return frozenset(
+            each.id
+            for each in self.tickets.values()
+            if each.state is TicketState.WAITING and any(of.competes_with(each) for of in held.get(each.user, ()))
+        )
 
     def _wait(self, ticket: Ticket, now: datetime) -> WaitInterval | None:
         waits = self.waits
@@ -259,7 +285,11 @@ class TicketBook:
         since = now if state is not ticket.state else ticket.since
         changed = replace(ticket, state=state, since=since, **kept)  # type: ignore[arg-type]  # names of fields
         book = self._with({**self.tickets, ticket_id: changed})
-        return book._judged(changed, now, has_ended=True) if event is TicketEvent.HOLD else book
+        if event is not TicketEvent.HOLD:
+            return book
+        # What the others of this user were told does not come true or not: they wait for their user.
+        untold = {each: replace(book.tickets[each], told=None) for each in book._paused()}
+        return replace(book, tickets={**book.tickets, **untold})._judged(changed, now, has_ended=True)
 
     def _judged(self, ticket: Ticket, now: datetime, *, has_ended: bool) -> TicketBook:
         """The book after a ticket's first expected wait has come true or not; the same book while that is open."""

@@ -34,6 +34,10 @@ class QueuedTicket:
         What is held for it, and how long.
     kept_node, kept_until
         The node that is kept for it, and how long.
+    of_user
+        Ids of other open tickets of its user for the same devices. One device at a time is held for all of them.
+    is_paused
+        Whether a device is held for one of these, so that this one keeps its place, and gets nothing.
     """
 
     id: str
@@ -46,11 +50,13 @@ class QueuedTicket:
     until: datetime | None = None
     kept_node: str = ""
     kept_until: datetime | None = None
+    of_user: frozenset[str] = frozenset()
+    is_paused: bool = False
 
     @property
     def waits(self) -> bool:
         """Whether it waits for a device."""
-        return self.state is TicketState.WAITING
+        return self.state is TicketState.WAITING and not self.is_paused
 
     def is_other(self, than: QueuedTicket) -> bool:
         """Whether it competes with a ticket of another choice or hub."""
@@ -78,8 +84,8 @@ class TicketQueue:
         object.__setattr__(self, "by_uid", held)
 
     def has_own(self, shape: str, own: Collection[str]) -> bool:
-        """Whether one of these tickets waits for a shape."""
-        return any(each.waits and each.id in own and each.shape == shape for each in self.tickets)
+        """Whether one of these tickets waits for a shape, or keeps its place."""
+        return any((each.waits or each.is_paused) and each.id in own and each.shape == shape for each in self.tickets)
 
     def firsts(self) -> Iterator[tuple[QueuedTicket, bool]]:
         """The waiting tickets before which no other one waits for the same devices.
@@ -109,7 +115,7 @@ class TicketQueue:
         devices, count = competing_devices(shape), 0
         for each in self.tickets:
             if each.id in own and each.shape == shape.id:
-                return count + 1 if each.waits else 0
+                return count + 1 if each.waits or each.is_paused else 0
             count += each.waits and not devices.isdisjoint(each.devices)
         return count
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dra_spawner.fairness.tickets.served_queue import changed_by
 from dra_spawner.fairness.tickets.ticket import Ticket
 from dra_spawner.fairness.tickets.ticket_book import (
     MAX_ENDED,
@@ -23,6 +24,7 @@ from dra_spawner.fairness.tickets.ticket_book import (
 )
 from dra_spawner.fairness.tickets.ticket_data import MAX_BYTES, TicketsCorrupt, book_data, read_book
 from dra_spawner.placeholders.lifecycle import IllegalEvent, TicketEvent, TicketState
+from dra_spawner.placeholders.planner.actions import ChangeTicket
 from dra_spawner.placeholders.planner.answers.waits import WaitInterval
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
@@ -68,6 +70,29 @@ def test_users_over_a_budget_come_behind_among_those_who_compete() -> None:
     assert sentence.startswith("3 persons are before you.")
     assert sentence.endswith("You have used up your device-hours, so others come first.")
     assert "ada" not in sentence
+
+
+def test_a_user_for_whom_a_device_is_held_keeps_the_place_for_its_variants() -> None:
+    """Nobody waits for a ticket that gets nothing, and what was told of it does not come true or not."""
+    book = book_of("ada", "bob")
+    for user in ("ada", "eve"):
+        _, book = book.join(ticket(user, "card"))
+    book = book.with_notes(dict.fromkeys(book.tickets, (("a",), False)), None)
+    first, variant, eve = (present(book.find(*each)) for each in (("ada", "gpu"), ("ada", "card"), ("eve", "card")))
+    book = book.with_waits(Waits(NOW, {variant.id: WaitInterval(60, 600)}), HUB)
+    assert book.standing(eve, NOW).place == 4
+    hold = ChangeTicket(first.id, TicketEvent.HOLD, "", placeholder="p", placeholder_uid="1", until=NOW)
+    held = changed_by(book, hold, NOW)
+    found = held.standing(present(held.find("ada", "card")), NOW)
+    assert (found.place, found.waiting, found.wait, found.is_paused) == (2, 3, None, True)
+    assert found.sentence.startswith("Such a device is held for you already.")
+    assert (held.standing(eve, NOW).place, held.standing(eve, NOW).waiting) == (2, 2)
+    another = ChangeTicket(variant.id, TicketEvent.HOLD, "", placeholder="q", placeholder_uid="2", until=NOW)
+    assert changed_by(held, another, NOW) is held, "another hub's service may not have seen the first one yet"
+    late = held.with_waits(Waits(NOW + timedelta(hours=1)), HUB)
+    assert late.widths == held.widths
+    taken = held.after(first.id, TicketEvent.TAKE, NOW)
+    assert changed_by(taken, another, NOW).tickets[variant.id].state is TicketState.HELD
 
 
 def test_waits_are_shown_while_they_are_new() -> None:

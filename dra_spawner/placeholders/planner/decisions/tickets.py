@@ -190,8 +190,11 @@ def _new_holds(round_: Round) -> Iterator[ChangeTicket]:
     until = view.now + rules.hold
     emptied = {each.node for each in round_.actions if isinstance(each, LabelNode) and each.label == names.DRAINING}
     usable: dict[str, list[Placeholder]] = {}
+    served = set[str]()
     for ticket in view.tickets.tickets:
         if not (ticket.is_own and ticket.waits and ticket.shape in round_.policy.shapes):
+            continue
+        if not served.isdisjoint(ticket.of_user):
             continue
         if ticket.shape not in usable:
             warm = (each for each in view.warm(ticket.shape) if each.key not in round_.ending)
@@ -200,6 +203,7 @@ def _new_holds(round_: Round) -> Iterator[ChangeTicket]:
         if usable[ticket.shape]:
             chosen = usable[ticket.shape].pop()
             reason = f"placeholder {chosen.key.name} is held for it until {until:%H:%M:%S %Z}"
+            served.add(ticket.id)
             yield _change(ticket, TicketEvent.HOLD, reason, chosen, until)
 
 

@@ -10,6 +10,7 @@ from dra_spawner import names
 from dra_spawner.dra.model.extended_resources import IMPLICIT_PREFIX
 from dra_spawner.fairness.tickets.ticket_book import TicketBook
 from dra_spawner.placeholders.lifecycle import PlaceholderState, TicketEvent, TicketState
+from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.ticket_queue import TicketQueue, competing_devices
 from dra_spawner.simulator.model.claims import ObjectKey
 from tests.all_of_them import all_of_them
@@ -70,6 +71,39 @@ def test_a_device_that_is_not_taken_goes_to_the_next_and_is_never_held_longer() 
     held = [at for at, _, event in world.events if event is TicketEvent.HOLD]
     ended = [at for at, _, event in world.events if event is TicketEvent.TIME_OVER]
     assert all(end - begin <= timedelta(minutes=5, seconds=10) for begin, end in zip(held, ended, strict=False))
+
+
+def test_one_device_at_a_time_is_held_for_the_tickets_of_one_user_for_variants_of_it() -> None:
+    world = full(3)
+    for choice in ("gpu", "big", "two"):
+        world.join("ada", choice)
+    world.join("bob")
+    for number in range(3):
+        world.leave(f"busy-{number}")
+    world.run(2)
+    assert sorted(world.held) == ["ada", "bob"]
+    assert [world.state("ada", choice) for choice in ("gpu", "big", "two")].count(TicketState.HELD) == 1
+    assert world.start("ada", "big") == "behind"
+    assert world.start("ada", "gpu") == "taken"
+    world.run(2)
+    assert world.state("ada", "big") is TicketState.HELD, "one is taken, so the next one waits again"
+    world.leave_queue("ada", "big")
+    world.start("bob")
+    world.run(1)
+    assert world.state("ada", "two") is TicketState.WAITING
+
+
+def test_two_warm_placeholders_of_one_moment_are_not_both_for_one_user() -> None:
+    world = full(2)
+    world.policy = replace(world.policy, replicas={GPU.id: ReplicaRange(1, 1), BIG.id: ReplicaRange(1, 1)})
+    for number in range(2):
+        world.leave(f"busy-{number}")
+    world.run(1)
+    assert {each.shape for each in world.view().placeholders.values()} == {GPU.id, BIG.id}
+    for choice in ("gpu", "big"):
+        world.join("ada", choice)
+    world.run(0.2)
+    assert world.held == ["ada"]
 
 
 def jump(world: TicketWorld, hours: float) -> None:
