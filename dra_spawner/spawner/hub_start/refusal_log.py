@@ -18,13 +18,15 @@ from dra_spawner.spawner.spawn_refusal import SpawnRefused
 _REMEMBERED: Final = 100
 _REFUSAL: Final = "spawn_refused"
 _OF_OTHERS: Final = frozenset(("jupyterhub", "tornado"))
+#: JupyterHub's form waits a second for a start, and forgets the task: asyncio logs a later refusal as never retrieved.
+_ASYNCIO_LOG: Final = logging.getLogger("asyncio")
 
 
 def filter_refusals(hub_log: logging.Logger) -> None:
-    """Leave one line for each refusal in the hub's log; JupyterHub's users write into tornado's loggers."""
+    """Leave one line for each refusal in the hub's log; JupyterHub's code writes into other loggers, too."""
     if not any(isinstance(each, _RefusalFilter) for each in hub_log.filters):
         shared = _RefusalFilter()
-        for log in (hub_log, app_log, gen_log):
+        for log in (hub_log, app_log, gen_log, _ASYNCIO_LOG):
             for each in [each for each in log.filters if isinstance(each, _RefusalFilter)]:
                 log.removeFilter(each)
             log.addFilter(shared)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +35,7 @@ class Lines(logging.Handler):
 @pytest.fixture
 def lines() -> Iterator[Lines]:
     found = Lines()
-    filters = {log: log.filters[:] for log in (app_log, gen_log)}
+    filters = {log: log.filters[:] for log in (app_log, gen_log, logging.getLogger("asyncio"))}
     for log in filters:
         log.addHandler(found)
     yield found
@@ -75,6 +77,30 @@ def test_a_failed_start_is_one_line_with_user_and_reason(lines: Lines) -> None:
     said_by_jupyterhub(log, f"Error starting ada's server: HTTP 503: Service Unavailable ({SENTENCE})")
     said_by_jupyterhub(log, "Failed to spawn single-user server with form", refusal)
     assert lines.text == [f"ERROR Spawn failed: user=ada server=second reason=no-device-in-time: {SENTENCE}"]
+
+
+async def test_a_start_that_is_refused_after_the_redirect_is_one_line(lines: Lines) -> None:
+    """JupyterHub's form waits a second for the task of a start, and then leads to the page of the start."""
+    log = hub_log(lines)
+    refused = asyncio.Event()
+
+    async def start(error: Exception) -> None:
+        await refused.wait()
+        raise error
+
+    refusal = SpawnRefused(SENTENCE, RefusalReason.NO_DEVICE)
+    starts = [asyncio.ensure_future(start(each)) for each in (refusal, ValueError("a defect"))]
+    await asyncio.sleep(0)
+    log_refusal(log, "ada", "", refusal)
+    refused.set()
+    await asyncio.wait(starts)
+    starts.clear()
+    gc.collect()
+    assert [each.partition("\n")[0] for each in lines.text] == [
+        f"ERROR Spawn failed: user=ada server= reason=no-device-in-time: {SENTENCE}",
+        "ERROR Task exception was never retrieved",
+    ]
+    assert "ValueError: a defect" in lines.text[1]
 
 
 def test_a_users_mistake_in_the_form_has_no_traceback(lines: Lines) -> None:
