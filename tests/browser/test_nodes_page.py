@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,7 +59,7 @@ async def test_bars_tips_keys_and_search(page: Page, context: ServiceContext) ->
     label = await shared.get_attribute("aria-label")
     assert label == (
         f"gpu-0, Example 40: {HOSTILE} 25 % (memory 10Gi · gpu-slice); eve 13 % (memory 5Gi · gpu-slice); "
-        "placeholder 25 % (memory 10Gi); free 38 %"
+        "placeholder 25 % (memory 10Gi); free 37 %"
     )
     kinds = [await each.get_attribute("class") for each in await shared.locator(".bar i").all()]
     assert kinds == ["user", "user", "placeholder", "free"]
@@ -219,6 +220,34 @@ async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) ->
         await picture(admin, "nodes-of-a-hub")
         await admin.keyboard.press("Enter")
         await admin.wait_for_url("**/hub/log*")
+
+
+SHARES = {
+    "thirds": ([1 / 3, 1 / 3, 1 / 3], ["33 %", "33 %", "33 %"]),
+    "two halves of one": ([0.375, 0.125, 0.5], ["38 %", "12 %", "50 %"]),
+    "equal ones stay equal": ([0.125] * 5 + [0.375], ["12 %"] * 5 + ["38 %"]),
+    "nearly nothing": ([0.006, 0.994], ["under 1 %", "99 %"]),
+    "one and nothing": ([0, 1], ["0 %", "100 %"]),
+    "more than one device": ([0.7, 0.7], ["70 %", "70 %"]),
+}
+
+
+async def test_percentages_of_one_bar_never_add_up_to_more_than_it(page: Page) -> None:
+    bars = f"{page.url.removesuffix('nodes')}static/js/bars.js"
+    shown = "([url, all]) => import(url).then((bars) => all.map(bars.percents))"
+    cases, texts = [each for each, _ in SHARES.values()], [each for _, each in SHARES.values()]
+    assert await page.evaluate(shown, [bars, cases]) == texts
+    rng = Random(1)
+    drawn = [[rng.random() ** 3 for _ in range(rng.randint(1, 6))] for _ in range(500)]
+    wholes = [[each / sum(shares) for each in shares] for shares in drawn]
+    for shares, found in zip(wholes, await page.evaluate(shown, [bars, wholes]), strict=True):
+        numbers = [int(each.removesuffix(" %")) for each in found if not each.startswith("under")]
+        assert sum(numbers) <= 100, (shares, found)
+        assert all(
+            abs(share * 100 - int(each.removesuffix(" %"))) < 1
+            for share, each in zip(shares, found, strict=True)
+            if not each.startswith("under")
+        )
 
 
 async def test_figures_get_old_although_the_stream_goes_on(context: ServiceContext) -> None:

@@ -8,6 +8,22 @@ export function percent(share) {
   return `${Math.round(share * 100)} %`;
 }
 
+/** Shares of one whole as texts. Their numbers never add up to more than the whole, and equal shares have equal ones. */
+export function percents(shares) {
+  const shown = shares.filter((share) => share >= 0.01);
+  const floor = (share) => Math.floor(share * 100 + 1e-6);
+  let left = Math.round(100 * shown.reduce((sum, share) => sum + share, 0)) - shown.reduce((sum, share) => sum + floor(share), 0);
+  const up = new Set();
+  const rest = (share) => share * 100 - floor(share);
+  for (const share of [...new Set(shown)].sort((one, other) => rest(other) - rest(one))) {
+    const count = shown.filter((each) => each === share).length;
+    if (rest(share) < 1e-6 || count > left) continue;
+    up.add(share);
+    left -= count;
+  }
+  return shares.map((share) => (share < 0.01 ? percent(share) : `${floor(share) + up.has(share)} %`));
+}
+
 /** Who has a part: users, or a placeholder. */
 export function holderOf(part) {
   if (part.kind === "placeholder") return part.reserved_for ? `placeholder, reserved for ${part.reserved_for}` : "placeholder";
@@ -41,18 +57,20 @@ export function barParts(device) {
 
 /** Lines about a device: kind, text and share of each part. */
 export function linesOf(device) {
-  const lines = device.parts.map((part) => ({
+  const blocked = blockedOf(device);
+  const free = freeOf(device);
+  const texts = percents([...device.parts.map((part) => part.share), blocked, free]);
+  const lines = device.parts.map((part, number) => ({
     kind: part.kind,
     who: holderOf(part),
-    share: part.admin_access ? "sees it all, uses nothing" : device.is_boundless ? "shares it" : percent(part.share),
+    share: part.admin_access ? "sees it all, uses nothing" : device.is_boundless ? "shares it" : texts[number],
     more: [amountOf(part), part.profile].filter(Boolean).join(" · "),
   }));
-  const free = freeOf(device);
-  if (blockedOf(device) > LEAST) lines.push({ kind: "blocked", who: "blocked by partitions", share: percent(blockedOf(device)), more: "" });
+  if (blocked > LEAST) lines.push({ kind: "blocked", who: "blocked by partitions", share: texts.at(-2), more: "" });
   if (free > LEAST) {
     const partitions = Object.entries(device.free_partitions ?? {}).map(([name, number]) => `${number} × ${name}`);
     const more = partitions.length ? `can be had: ${partitions.join(", or ")}` : device.is_boundless ? "may be shared without limit" : "";
-    lines.push({ kind: "free", who: "free", share: device.is_boundless ? "" : percent(free), more });
+    lines.push({ kind: "free", who: "free", share: device.is_boundless ? "" : texts.at(-1), more });
   }
   return lines;
 }

@@ -4,7 +4,7 @@
    through textContent or setAttribute, never through HTML. */
 
 import { follow, keeping, read } from "./live.js";
-import { barParts, describe, haystackOf, marksOf, percent, sumOf } from "./bars.js";
+import { barParts, describe, haystackOf, marksOf, percent, percents, sumOf } from "./bars.js";
 import { roving } from "./roving.js";
 import { listsServers } from "./servers.js";
 import { showsTips } from "./tips.js";
@@ -266,7 +266,8 @@ const KINDS = { user: "users", placeholder: "placeholders", blocked: "blocked by
 
 function kindsText(sum) {
   const found = Object.entries(KINDS).filter(([kind]) => sum[kind] > 0.0005);
-  return found.map(([kind, text]) => `${text} ${percent(sum[kind] / sum.devices)}`).join(", ");
+  const shares = percents(found.map(([kind]) => sum[kind] / sum.devices));
+  return found.map(([, text], number) => `${text} ${shares[number]}`).join(", ");
 }
 
 function showTotal() {
@@ -274,9 +275,10 @@ function showTotal() {
   const sum = [...rows.values()].reduce((before, row) => added(before, row.sum), zero);
   const bar = document.getElementById("total-bar");
   bar.replaceChildren(...barOf(Object.keys(KINDS).map((kind) => ({ kind, share: sum[kind] }))).childNodes);
-  for (const kind of Object.keys(KINDS)) {
+  const shares = percents(Object.keys(KINDS).map((kind) => (sum.devices ? sum[kind] / sum.devices : 0)));
+  for (const [number, kind] of Object.keys(KINDS).entries()) {
     const cell = document.getElementById(`total-${kind}`);
-    const text = sum.devices ? percent(sum[kind] / sum.devices) : "–";
+    const text = sum.devices ? shares[number] : "–";
     if (cell.textContent !== text) cell.textContent = text;
   }
   document.getElementById("total-devices").textContent = `${sum.devices} ${sum.devices === 1 ? "device" : "devices"}`;
