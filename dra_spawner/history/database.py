@@ -67,7 +67,10 @@ from dra_spawner.history.schema import (
 from dra_spawner.history.statements import as_number, between, earliest, end_absent
 from dra_spawner.history.stored_settings import (
     LAST_SEEN,
+    NO_WRITER,
+    ORIGIN,
     WRITER,
+    Writer,
     hash_plain_names,
     key_of_file,
     last_seen_of,
@@ -257,26 +260,24 @@ class HistoryDatabase:
         insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
         return insert(table)
 
-    def note_seen(self, now: datetime, writer: str = "") -> None:
-        """Store that the service observes the cluster now: an end that it does not observe is later than this time.
-
-        Parameters
-        ----------
-        writer
-            Name of the service; empty stores none.
-        """
-        rows = [{"name": LAST_SEEN, "value": now.isoformat()}]
-        rows += [{"name": WRITER, "value": writer}] if writer else []
+    def note_seen(self, now: datetime, writer: Writer = NO_WRITER) -> None:
+        """Store that a service observes the cluster now: an end that it does not observe is later than this time."""
+        found = {LAST_SEEN: now.isoformat()} | ({WRITER: writer.name, ORIGIN: writer.origin} if writer.name else {})
+        rows = [{"name": name, "value": value} for name, value in found.items()]
         statement = self._insert(settings)
         change = statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
         with self._writing() as connection:
             connection.execute(change, rows)
 
-    def present_writer(self, now: datetime) -> str:
-        """Name of the service that has written within some minutes; empty if there is none, or it has no name."""
+    def last_writer(self) -> Writer:
+        """The service that has written last; without a name if none has."""
         with self._reading() as connection:
-            seen = last_seen_of(connection)
-            return writer_of(connection) if seen is not None and abs(now - seen) < _PRESENT else ""
+            return writer_of(connection)
+
+    def is_written(self, now: datetime) -> bool:
+        """Whether a service has written within some minutes."""
+        seen = self.last_seen()
+        return seen is not None and abs(now - seen) < _PRESENT
 
     def delete_calendar_entry(self, name: str) -> None:
         """Delete a calendar entry if it exists."""

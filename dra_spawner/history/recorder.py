@@ -27,7 +27,7 @@ from dra_spawner.history.records import (
     RecordSink,
 )
 from dra_spawner.history.schema import decisions, launches, learned_demands, node_lead_times
-from dra_spawner.history.stored_settings import KeyFileError
+from dra_spawner.history.stored_settings import NO_WRITER, KeyFileError, Writer
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _LONGEST_PROBLEM: Final = 300
 class AnotherWriter(Exception):
     """Raised where the service of another hub writes into the database: each would end the launches of the other."""
 
-    def __init__(self, writer: str) -> None:
+    def __init__(self, writer: Writer) -> None:
         super().__init__(
             f"another service writes into this database, the one of {writer}; each hub needs a database of its own"
         )
@@ -94,8 +94,8 @@ class Recorder(RecordSink):
     on_gap
         Called in the thread; it must return at once. It must lead to a `PresentServers` record.
     writer
-        Name of the service, the same for all its replicas. While another one writes, nothing is written or deleted;
-        empty writes beside others.
+        The service, the same for all its replicas. While another one writes, nothing is written or deleted; without a
+        name it writes beside others. One that has ended may be followed by another, as after a move to a new cluster.
     clock
         Returns seconds of a monotonic clock.
     """
@@ -106,7 +106,7 @@ class Recorder(RecordSink):
         keep: timedelta,
         *,
         on_gap: Callable[[], None] = lambda: None,
-        writer: str = "",
+        writer: Writer = NO_WRITER,
         limits: RecorderLimits = RecorderLimits(),
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -115,6 +115,8 @@ class Recorder(RecordSink):
         self._keep = keep
         self._on_gap = on_gap
         self._writer = writer
+        self._followed = NO_WRITER
+        """The other service whose records this one goes on with, once that is logged."""
         self._limits = limits
         self._clock = clock
         self._now = now
@@ -274,9 +276,16 @@ class Recorder(RecordSink):
 
     def _refuse_another_writer(self, database: HistoryDatabase) -> None:
         """Look whether another service writes: at the beginning, and each time before this one notes that it does."""
-        found = database.present_writer(self._now()) if self._writer else ""
-        if found and found != self._writer:
+        if not self._writer.name:
+            return
+        found = database.last_writer()
+        if not found.name or not found.is_other(self._writer):
+            return
+        if database.is_written(self._now()):
             raise AnotherWriter(found)
+        if found != self._followed:
+            self._followed = found
+            log.warning("The history was written by another service before: before=%s now=%s", found, self._writer)
 
     def _note_gap(self) -> None:
         """Request records of the cluster's present state, after records were dropped."""

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -15,8 +15,34 @@ from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
 
 LAST_SEEN: Final = "last_seen"
 WRITER: Final = "writer"
+ORIGIN: Final = "writer_origin"
 _KEY: Final = "key"
 _USER_NAMES: Final = "user_names"
+
+
+class Writer(NamedTuple):
+    """The service that writes into a database.
+
+    Attributes
+    ----------
+    name
+        The namespace of its hub; empty for none.
+    origin
+        What tells services of one name apart: hub and cluster. Empty if that is not known, as of older releases.
+    """
+
+    name: str = ""
+    origin: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.origin})" if self.origin else self.name
+
+    def is_other(self, than: Writer) -> bool:
+        """Whether it is surely another service."""
+        return self.name != than.name or (self.origin != than.origin and bool(self.origin and than.origin))
+
+
+NO_WRITER: Final = Writer()
 
 
 class KeyFileError(Exception):
@@ -31,9 +57,9 @@ def last_seen_of(connection: Connection) -> datetime | None:
     return None
 
 
-def writer_of(connection: Connection) -> str:
-    """Name of the service that has written last; empty without one."""
-    return _setting(connection, WRITER)
+def writer_of(connection: Connection) -> Writer:
+    """The service that has written last."""
+    return Writer(_setting(connection, WRITER), _setting(connection, ORIGIN))
 
 
 def _setting(connection: Connection, name: str) -> str:

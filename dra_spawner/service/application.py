@@ -29,7 +29,7 @@ from dra_spawner.common.plain_passwords import passwords_beside
 from dra_spawner.fairness.budget_settings import read_budgets
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.client.api import KubernetesApi
-from dra_spawner.kube.client.connect import ClusterNotFound, connect, own_namespace
+from dra_spawner.kube.client.connect import ClusterNotFound, cluster_fingerprint, connect, own_namespace
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.round.reconciler import ReconcilerTimes
@@ -327,7 +327,9 @@ class DRASpawnerService(
             if self.pod_name:
                 pod = ObjectKey(self.namespace, self.pod_name)
                 context.leader_label = LeaderLabel(api, watch, elector, pod)
-            history = context.history = self.new_history(controller, context.decisions)
+            history = context.history = HistoryRecording(
+                self.history_settings(), controller, context.decisions, cluster=cluster_fingerprint(api)
+            )
             register_history(context.registry, history)
             register_demand(context.registry, controller.scale_ahead)
             assert context.rehearsals is not None  # `follow` has set it
@@ -381,9 +383,6 @@ class DRASpawnerService(
 
     def reconciler_times(self) -> ReconcilerTimes:
         return ReconcilerTimes()
-
-    def new_history(self, controller: ScaleAheadController, decisions: DecisionLog) -> HistoryRecording:
-        return HistoryRecording(self.history_settings(), controller, decisions)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds

@@ -14,6 +14,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
+from dra_spawner.history.stored_settings import Writer
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 
@@ -27,6 +28,11 @@ class HistoryRecording:
     """Records what the controller's watch shows, in a thread of its own, so that a slow database delays nothing.
 
     It is an asynchronous context manager. At its end it writes the queued records, for two seconds at most.
+
+    Parameters
+    ----------
+    cluster
+        What tells the cluster from others; empty if that is not known.
     """
 
     def __init__(
@@ -35,6 +41,7 @@ class HistoryRecording:
         controller: ScaleAheadController,
         decisions: DecisionLog,
         *,
+        cluster: str = "",
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
         self._settings = settings
@@ -43,7 +50,9 @@ class HistoryRecording:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_warned = False
         self._tasks = OwnedTasks()
-        writer = f"namespace {controller.settings.hub_namespace}"
+        of = controller.settings
+        origin = f"{of.shapes_config_map}, cluster {cluster}" if cluster else of.shapes_config_map
+        writer = Writer(f"namespace {of.hub_namespace}", origin)
         self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, writer=writer, now=controller.now)
         # Scale-ahead and expected waits learn from the same records, also where no history is recorded.
         recorders = (self.recorder,) if self.is_on else ()

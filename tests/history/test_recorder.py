@@ -18,6 +18,7 @@ from dra_spawner.history.connecting import engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.recorder import MAX_MEMORY_AGE, Recorder, RecorderLimits, RecordOutcome
 from dra_spawner.history.records import Launch, PresentServers
+from dra_spawner.history.stored_settings import Writer
 from tests.history.broken_databases import (
     fill,
     lock,
@@ -45,7 +46,7 @@ class Working:
             lambda: HistoryDatabase.open(url),
             more.pop("keep", timedelta(days=100)),
             on_gap=self._note_gap,
-            writer=more.pop("writer", ""),
+            writer=more.pop("writer", Writer()),
             limits=replace(LIMITS, **more),
             clock=lambda: self.seconds,
             now=lambda: after(self.seconds),
@@ -149,9 +150,19 @@ def test_a_file_that_is_deleted_or_replaced_is_noticed(path: Path, replaced: boo
     assert working.written() == ["next", *(["restored"] if replaced else [])]
 
 
-def test_a_second_service_in_one_database_writes_and_deletes_nothing(path: Path) -> None:
+@pytest.mark.parametrize(
+    "writers",
+    [
+        pytest.param((Writer("namespace hub-a"), Writer("namespace hub-b")), id="two namespaces"),
+        pytest.param(tuple(Writer("namespace hub", f"shapes, cluster {each}") for each in "12"), id="two clusters"),
+        pytest.param((Writer("namespace hub", "one"), Writer("namespace hub", "two")), id="two hubs of a namespace"),
+    ],
+)
+def test_a_second_service_in_one_database_writes_and_deletes_nothing(
+    path: Path, writers: tuple[Writer, Writer], caplog: pytest.LogCaptureFixture
+) -> None:
     """It would end the launches of the first, whose servers its cluster does not show."""
-    first, second = (Working(f"sqlite:///{path}", writer=f"namespace hub-{each}", keep=DAY) for each in "ab")
+    first, second = (Working(f"sqlite:///{path}", writer=each, keep=DAY) for each in writers)
     for each in (first, second):
         each.recorder.record(PresentServers(frozenset()))
     first.recorder.record(launch("old", -3 * DAY.total_seconds()))
@@ -160,17 +171,30 @@ def test_a_second_service_in_one_database_writes_and_deletes_nothing(path: Path)
     for _ in range(20):
         assert second.work(30) > 0
         assert second.recorder.problem == (
-            "another service writes into this database, the one of namespace hub-a; each hub needs a database of its own"
+            f"another service writes into this database, the one of {writers[0]}; each hub needs a database of its own"
         )
         assert not first.recorder.problem
         first.work(30)
     assert first.written() == ["old"]
     second.seconds += 600  # the first one is gone
     second.work()
+    second.work(60)
     assert not second.recorder.problem
+    followed = f"The history was written by another service before: before={writers[0]} now={writers[1]}"
+    assert logged_by_the_package(caplog).count(followed) == 1, "as after a restore in a new cluster"
     database = HistoryDatabase.open(f"sqlite:///{path}")
-    assert database.present_writer(after(second.seconds)) == "namespace hub-b"
+    assert (database.is_written(after(second.seconds)), database.last_writer()) == (True, writers[1])
     database.close()
+
+
+def test_a_service_of_an_older_release_is_the_same_one(path: Path) -> None:
+    """It has stored the namespace alone; after a rollback it does so again, and leaves the rest as it is."""
+    old, new = Writer("namespace hub"), Writer("namespace hub", "shapes, cluster 1")
+    for number, writer in enumerate((old, new, old, new)):
+        working = Working(f"sqlite:///{path}", writer=writer)
+        working.recorder.record(PresentServers(frozenset()))
+        working.work(number)
+        assert working.recorder.problem == ""
 
 
 def test_old_records_are_deleted_every_hour(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from dra_spawner.kube.client.api import KubernetesApi
 ACCOUNT_DIRECTORY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts a pod's service account."""
 
+_FINGERPRINT_DIGITS: Final = 12
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
@@ -86,6 +88,18 @@ async def connect(
     except (TypeError, LookupError, AttributeError) as error:
         # The library does not check types in a kubeconfig.
         raise ClusterNotFound(f"{address.kubeconfig or 'the kubeconfig'} cannot be used: {error}") from None
+
+
+def cluster_fingerprint(api: KubernetesApi) -> str:
+    """What tells a cluster from others without a right: a hash of its certificate authority; empty if none is known.
+
+    Clusters behind one proxy may share it.
+    """
+    path = api.connection.client.configuration.ssl_ca_cert
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:_FINGERPRINT_DIGITS] if path else ""
+    except OSError:
+        return ""
 
 
 def _require_file(kubeconfig: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
+from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, cluster_fingerprint, connect, own_namespace
 from tests.cluster.access import service_token
 from tests.cluster.certificates import write_certificates
 from tests.cluster.control_plane import write_kubeconfig
@@ -22,6 +22,22 @@ def account(tmp_path: Path) -> Path:
     for name, text in (("token", "secret"), ("ca.crt", certificate), ("namespace", "hub\n")):
         (directory / name).write_text(text)
     return directory
+
+
+async def test_clusters_are_told_apart_by_their_authorities(account: Path, tmp_path: Path):
+    async def found() -> str:
+        async with await connect(environment={}, account=account) as api:
+            return cluster_fingerprint(api)
+
+    first = await found()
+    assert len(first) == 12
+    assert await found() == first
+    other = write_certificates(tmp_path / "other pki").authority.read_text()
+    (account / "ca.crt").write_text(other)
+    assert await found() not in ("", first)
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", {"server": "http://127.0.0.1:1"}, "token", "default")
+    async with await connect(ClusterAddress(str(kubeconfig))) as api:
+        assert cluster_fingerprint(api) == "", "it has none"
 
 
 @pytest.mark.parametrize(
