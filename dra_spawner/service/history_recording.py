@@ -1,14 +1,18 @@
-"""Recording of the history: a replica records while it leads."""
+"""The history while a replica leads: it records, and lets others learn from what is recorded."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Generic, Self, TypeVar
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_spawner.common.log_once import LogOnce
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
@@ -17,11 +21,21 @@ from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.history.stored_settings import Writer
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.service.blocking_calls import BlockingCalls
 
 log = logging.getLogger(__name__)
 
 #: Time between two looks whether the database hangs.
 _LOOK_SECONDS: Final = 5.0
+#: Limit of the time in which the recorder opens the database and writes its first records, before history is read.
+RECORDING_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.2
+#: Time for the history of weeks, of which a database may have millions of launches.
+_READING_SECONDS: Final = 120.0
+_READ_AGAIN_AFTER: Final = timedelta(minutes=15)
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+_Past = TypeVar("_Past")
 
 
 class HistoryRecording:
@@ -127,3 +141,82 @@ class HistoryRecording:
         with contextlib.suppress(RuntimeError):
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self.feed.repeat)
+
+
+class HistoryLearning(Generic[_Past]):
+    """Learns from the history once in a term, as soon as it can be read.
+
+    A database that is away when the service starts is asked again: without its past, forecasts know no weekday.
+
+    Parameters
+    ----------
+    what
+        What learns, as the subject of a sentence for the log.
+    read
+        Reads the past; it blocks, in a thread.
+    take
+        Takes in what was read.
+    """
+
+    def __init__(
+        self,
+        history: HistoryRecording,
+        now: Callable[[], datetime],
+        what: str,
+        read: Callable[[HistoryDatabase], _Past],
+        take: Callable[[_Past], Awaitable[None]],
+    ) -> None:
+        self._history = history
+        self._now = now
+        self._what = what
+        self._read = read
+        self._take = take
+        self._calls = BlockingCalls(f"{what}: the past", _READING_SECONDS)
+        self._log_once = LogOnce(log, f"{what} learns nothing yet from the history, which cannot be read: %s")
+        self.begin()
+
+    def begin(self) -> None:
+        """Learn anew: a term begins."""
+        self._is_over = self._has_waited = False
+        self._not_before = _LONG_AGO
+
+    async def learn(self) -> None:
+        """Learn, if that is still to do and the history can be read. The first call waits until it is open."""
+        if self._is_over:
+            return
+        self._is_over = True  # also after a defect, which would come again: what is learned twice counts twice
+        try:
+            self._is_over = await self._learn()
+        except Exception:  # a defect here must not end decisions, which go on from what is seen
+            log.exception("%s learns nothing from the history.", self._what)
+
+    async def _learn(self) -> bool:
+        """Whether nothing is left to learn."""
+        if not self._history.is_on:
+            return True
+        if self._now() < self._not_before or (database := await self._database()) is None:
+            return False
+        try:
+            past = await self._calls(lambda: self._read(database))
+        except (SQLAlchemyError, OSError) as error:  # or it does not answer
+            self._not_before = self._now() + _READ_AGAIN_AFTER
+            self._log_once.present([str(error)])
+            return False
+        await self._take(past)
+        return True
+
+    async def _database(self) -> HistoryDatabase | None:
+        """The database, once the recorder has written its first records; None if it is not open in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RECORDING_SECONDS):
+                while self._is_awaited():  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_SECONDS)  # the recorder's thread has no event for this
+        self._has_waited = True
+        return self._history.recorder.database
+
+    def _is_awaited(self) -> bool:
+        recorder = self._history.recorder
+        if recorder.problem:
+            return False
+        # Callers have other work: they wait once for a database that hangs.
+        return bool(recorder.queued) if recorder.database is not None else not self._has_waited

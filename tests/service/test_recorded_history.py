@@ -23,10 +23,9 @@ from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.history.user_names import UserNameMode
 from dra_spawner.profiles.syntax.settings_reader import SettingsError
 from dra_spawner.service import context, history_recording
-from dra_spawner.service.ahead import scale_ahead_runner
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from dra_spawner.service.application import DRASpawnerService
-from dra_spawner.service.history_recording import HistoryRecording
+from dra_spawner.service.history_recording import HistoryLearning, HistoryRecording
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.traits.history_settings import read_history
 from tests.all_of_them import all_of_them
@@ -250,10 +249,24 @@ async def test_a_hanging_database_is_reported_once(caplog: pytest.LogCaptureFixt
     await asyncio.to_thread(history_recording.recorder.stop)
 
 
+async def test_a_database_that_hangs_is_awaited_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who learns has other work each second: estimates of waits, and each minute's forecasts."""
+    controller = unstarted_controller()
+    history = HistoryRecording(HistorySettings(), controller, DecisionLog())  # its thread, which opens it, never begins
+    learning = HistoryLearning(
+        history, controller.now, "The test", lambda database: None, lambda past: asyncio.sleep(0)
+    )
+    monkeypatch.setattr(history_recording, "RECORDING_SECONDS", 0.01)
+    await learning.learn()
+    monkeypatch.setattr(history_recording, "RECORDING_SECONDS", 3_600)
+    async with asyncio.timeout(10):
+        await learning.learn()
+
+
 async def test_a_service_that_starts_beside_a_database_that_hangs(
     embedded_cluster: ClusterUnderTest, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scale_ahead_runner, "RECORDING_SECONDS", 0.2)
+    monkeypatch.setattr(history_recording, "RECORDING_SECONDS", 0.2)
     cluster, url = embedded_cluster, postgresql.new_database()
     await set_up(cluster, {"gpu": GPU}, *node("n1", *map(whole, ("gpu-0", "gpu-1"))))
     with postgresql.frozen():

@@ -6,12 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from dra_spawner.common.log_once import LogOnce
 from dra_spawner.common.owned_tasks import OwnedTasks
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import LearnedDemand, NodeLeadTime
@@ -29,8 +26,7 @@ from dra_spawner.service.ahead.hub_spawns import HubSpawns
 from dra_spawner.service.ahead.placeholder_samples import PlaceholderSamples, sample_groups
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
-from dra_spawner.service.blocking_calls import BlockingCalls
-from dra_spawner.service.history_recording import HistoryRecording
+from dra_spawner.service.history_recording import HistoryLearning, HistoryRecording
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +34,8 @@ _PAST: Final = timedelta(days=PAST_DAYS)
 _PAST_NODES: Final = timedelta(days=30)
 #: Seconds after a minute's end until its launches are seen.
 _SETTLE_SECONDS: Final = 2.0
-#: Limit of the time in which the recorder opens the database and writes its first records, before history is read.
-RECORDING_SECONDS: Final = 10.0
-_POLL_SECONDS: Final = 0.2
-#: Time for the history of weeks, of which a database may have millions of launches.
-_READING_SECONDS: Final = 120.0
-_READ_AGAIN_AFTER: Final = timedelta(minutes=15)
+
+_Past: TypeAlias = tuple[list[CountedMinute], list[NodeLeadTime], dict[str, str]]
 
 
 class ScaleAheadRunner:
@@ -72,13 +64,10 @@ class ScaleAheadRunner:
         self._controller = controller
         self._history = history
         self._rehearsals = rehearsals
-        self._reading = BlockingCalls("past launches", _READING_SECONDS)
         self._spawns = spawns
         self._tasks = OwnedTasks()
-        self._has_learned = False
         self._may_store = False
-        self._not_before = datetime.min.replace(tzinfo=UTC)
-        self._log_once = LogOnce(log, "Scale-ahead learns nothing yet from the history, which cannot be read: %s")
+        self.learning = HistoryLearning(history, controller.now, "Scale-ahead", self._read_past, self._take_past)
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
         self.classes = AnnouncedClasses(controller, self.added)
@@ -117,7 +106,8 @@ class ScaleAheadRunner:
         ahead.begin(self._controller.now())
         self.added.begin()
         self.class_figures.begin()
-        self._has_learned = self._may_store = False
+        self._may_store = False
+        self.learning.begin()
         try:
             async with self._tasks as tasks:
                 tasks.begin("scale-ahead", self._forecast)
@@ -155,26 +145,13 @@ class ScaleAheadRunner:
     async def _forecast(self) -> None:
         await self._wait_synced()
         while True:
-            await self.learn()
+            await self.learning.learn()
             try:
                 await self.added.move()
             except Exception:  # they count where they are, and are moved later
                 log.exception("Calendar entries of an earlier version are not moved.")
             self._advance()
             await asyncio.sleep(_seconds_left(self._controller.now()) + _SETTLE_SECONDS)
-
-    async def learn(self) -> None:
-        """Learn from the history once in a term, as soon as it can be read; until then forecasts learn what they see.
-
-        A database that is away when the service starts is asked again: without its past, forecasts know no weekday.
-        """
-        if self._has_learned:
-            return
-        self._has_learned = True  # also after a defect, which would come again
-        try:
-            self._has_learned = await self._learn()
-        except Exception:  # a defect here must not end decisions, which go on from what is seen
-            log.exception("Scale-ahead learns nothing from the history.")
 
     def _advance(self) -> None:
         """Forecast, and remember nodes. After a defect there, the last targets stay and everything else goes on."""
@@ -190,35 +167,17 @@ class ScaleAheadRunner:
             for each in learned:
                 self._history.recorder.record(each)
 
-    async def _learn(self) -> bool:
-        """Learn from the history if it can be read; whether nothing is left to learn."""
-        ahead, now = self._controller.scale_ahead, self._controller.now()
-        if not self._history.is_on:
-            return True
-        database = await self._database() if now >= self._not_before else None
-        if database is None:
-            return False
-        try:
-            past, nodes = await self._reading(lambda: read_past(database, now))
-            states = await self._reading(lambda: database.learned_demands(now - _PAST))
-        except (SQLAlchemyError, OSError) as error:  # or it does not answer
-            self._not_before = now + _READ_AGAIN_AFTER
-            self._log_once.present([str(error)])
-            return False
+    def _read_past(self, database: HistoryDatabase) -> _Past:
+        now = self._controller.now()
+        return *read_past(database, now), database.learned_demands(now - _PAST)
+
+    async def _take_past(self, past: _Past) -> None:
+        minutes, nodes, states = past
+        ahead = self._controller.scale_ahead
         ahead.record_all(nodes)
         self._may_store = True  # what was not read must not be replaced by less
-        await ahead.learn(past, self._controller.groups(), states, self._controller.view())
-        log.info("Scale-ahead has learned: minutes=%d nodes=%d", len(past), len(nodes))
-        return True
-
-    async def _database(self) -> HistoryDatabase | None:
-        """The database, once the recorder has written its first records; None if it cannot be opened in time."""
-        recorder = self._history.recorder
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RECORDING_SECONDS):
-                while (recorder.database is None or recorder.queued) and not recorder.problem:  # noqa: ASYNC110
-                    await asyncio.sleep(_POLL_SECONDS)  # the recorder's thread has no event for this
-        return recorder.database
+        await ahead.learn(minutes, self._controller.groups(), states, self._controller.view())
+        log.info("Scale-ahead has learned: minutes=%d nodes=%d", len(minutes), len(nodes))
 
 
 def read_past(database: HistoryDatabase, now: datetime) -> tuple[list[CountedMinute], list[NodeLeadTime]]:

@@ -53,7 +53,7 @@ async def test_a_database_that_is_away_at_the_start_is_learned_from_when_it_is_b
     history.recorder.resume(threaded=False)
     history.recorder.work()
     assert history.recorder.problem
-    await runner.learn()
+    await runner.learning.learn()
     assert not list(controller.scale_ahead.learned())
     path.parent.mkdir()
     database = HistoryDatabase.open(f"sqlite:///{path}")
@@ -61,7 +61,7 @@ async def test_a_database_that_is_away_at_the_start_is_learned_from_when_it_is_b
     database.close()
     moment[0] += timedelta(minutes=5)
     await eventually(lambda: history.recorder.work() and not history.recorder.problem, "it is open")
-    await runner.learn()
+    await runner.learning.learn()
     (learned,) = controller.scale_ahead.learned()
     assert json.loads(learned.state)["begin"] == minute_of(NOW - timedelta(days=19))
 
