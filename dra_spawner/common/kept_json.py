@@ -3,8 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
+
+
+def read_json(text: object) -> Any:
+    """The value of a JSON text; None for what is none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def text_in(found: object, longest: int) -> str:
+    """A text of at most some characters. Raises ValueError for another value."""
+    if not isinstance(found, str) or len(found) > longest:
+        raise ValueError(found)
+    return found
+
+
+def moment_in(found: object) -> datetime:
+    """A time, in UTC; without a zone it is taken to be in UTC. Raises ValueError for another value."""
+    if not isinstance(found, str):
+        raise ValueError(found)
+    moment = datetime.fromisoformat(found)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def by_fields(*names: str) -> Callable[[Any], str]:
@@ -31,21 +55,16 @@ def with_unknown(new: Any, known: Any, stored: Any, identity: Callable[[Any], st
     identity
         Of the items of a list; lists within them are taken as a whole.
     """
-    if isinstance(new, dict) and isinstance(known, dict) and isinstance(stored, dict):
+    if not (isinstance(new, list) and isinstance(known, list) and isinstance(stored, list)):
         return _merged(new, known, stored)
-    if isinstance(new, list) and isinstance(known, list) and isinstance(stored, list):
-        before, there = ({identity(each): each for each in items} for items in (known, stored))
-        merged = {}
-        for each in new:
-            key = identity(each)
-            merged[key] = _merged(each, before[key], there[key]) if key in before and key in there else each
-        rest = [each for key, each in there.items() if key not in before and key not in merged]
-        return [*rest, *_in_order(new, merged, identity)]
-    return new
-
-
-def _in_order(new: Sequence[Any], merged: dict[str, Any], identity: Callable[[Any], str]) -> list[Any]:
-    return [merged[identity(each)] for each in new]
+    before, there = ({identity(each): each for each in items} for items in (known, stored))
+    keys = [identity(each) for each in new]
+    both = before.keys() & there.keys()
+    items = (
+        _merged(each, before[key], there[key]) if key in both else each for key, each in zip(keys, new, strict=True)
+    )
+    written = {*before, *keys}
+    return [*(each for key, each in there.items() if key not in written), *items]
 
 
 def _merged(new: Any, known: Any, stored: Any) -> Any:

@@ -11,11 +11,10 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner.common.json_types import JsonObject
-from dra_spawner.common.kept_json import by_fields, with_unknown
+from dra_spawner.common.kept_json import by_fields, moment_in, read_json, text_in, with_unknown
 from dra_spawner.placeholders.planner.targets.class_records import class_records_text, read_class_records
 from dra_spawner.placeholders.planner.targets.overrides import (
     MAX_AUDITED,
@@ -99,7 +98,7 @@ def changed_data(obj: JsonObject | None, settings: Overrides) -> dict[str, str]:
         raise OverridesUnreadable(f"its key {unreadable[0]} is no valid JSON; mend it, or empty it")
     known = overrides_data(read_overrides(obj))
     for key, text in new.items():
-        if (before := _read_json(stored.get(key))) and stored[key] != known[key]:
+        if (before := read_json(stored.get(key))) and stored[key] != known[key]:
             identity = _IDENTITIES.get(key, by_fields())
             found = json.loads(text)
             if key != _ORDERS_KEY and (kept := with_unknown(found, json.loads(known[key]), before, identity)) != found:
@@ -195,12 +194,12 @@ def _newest(audit: Iterable[str], most: int = _MAX_AUDIT_TEXT) -> str:
 
 
 def _read_list(text: object) -> Iterable[Any]:
-    found = _read_json(text)
+    found = read_json(text)
     return found if isinstance(found, list) else []
 
 
 def _read_entries(text: object) -> dict[str, JsonObject]:
-    found = _read_json(text)
+    found = read_json(text)
     return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
 
 
@@ -214,13 +213,6 @@ def _whole_characters(text: object) -> object:
         return text
 
 
-def _read_json(text: object) -> object:
-    try:
-        return json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def _read_setting(written: Any) -> Override | None:
     try:
         kind = OverrideKind(written["kind"])
@@ -229,11 +221,11 @@ def _read_setting(written: Any) -> Override | None:
             replicas = ReplicaRange(_number(written["min"]), _number(written["max"]))
             if replicas.min > replicas.max:
                 return None
-        until = _moment(written["until"]) if "until" in written else None
-        evict_at = _moment(written["evict_at"]) if "evict_at" in written else None
+        until = moment_in(written["until"]) if "until" in written else None
+        evict_at = moment_in(written["evict_at"]) if "evict_at" in written else None
         texts = (_text(written["name"]), _text(written["by"]))
         reason = _text(written.get("reason", ""))
-        return Override(kind, *texts, _moment(written["at"]), until, reason, replicas, evict_at)
+        return Override(kind, *texts, moment_in(written["at"]), until, reason, replicas, evict_at)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
@@ -241,7 +233,7 @@ def _read_setting(written: Any) -> Override | None:
 def _read_order(written: Any) -> StoredOrder | None:
     try:
         namespace, name, uid, server, by = (_text(written[key]) for key in ("namespace", "name", "uid", "server", "by"))
-        return StoredOrder(ObjectKey(namespace, name), uid, server, by, _moment(written["at"]))
+        return StoredOrder(ObjectKey(namespace, name), uid, server, by, moment_in(written["at"]))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
@@ -249,7 +241,7 @@ def _read_order(written: Any) -> StoredOrder | None:
 def _read_audit(written: Any) -> AuditEntry | None:
     try:
         by, change, subject = (_text(written[key]) for key in ("by", "change", "subject"))
-        return AuditEntry(_moment(written["at"]), by, change, subject, _text(written.get("details", "")))
+        return AuditEntry(moment_in(written["at"]), by, change, subject, _text(written.get("details", "")))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
@@ -261,12 +253,4 @@ def _number(found: object) -> int:
 
 
 def _text(found: object) -> str:
-    if not isinstance(found, str) or len(found) > _LONGEST:
-        raise ValueError(found)
-    return found
-
-
-def _moment(found: object) -> datetime:
-    if not isinstance(found, str):
-        raise ValueError(found)
-    return datetime.fromisoformat(found).astimezone(UTC)
+    return text_in(found, _LONGEST)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.common.kept_json import moment_in, read_json, text_in
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS, ReplicaRange
 
@@ -278,10 +279,7 @@ def class_records_text(records: ClassRecords) -> str:
 
 def read_class_records(text: object) -> ClassRecords:
     """The records in a stored text; empty if it is none."""
-    try:
-        found = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        found = None
+    found = read_json(text)
     parts = found if isinstance(found, dict) else {}
     return ClassRecords(
         _read(parts.get("owners"), _read_owner, _MAX_ENTRIES),
@@ -313,7 +311,7 @@ def _readable(found: Iterable[tuple[str, Any]], read: Callable[[Any], T]) -> Ite
 
 
 def _read_owner(found: Any) -> EntryOwner:
-    return EntryOwner(_text(found["by"]), _moment(found["at"]), _text(found.get("group", "")))
+    return EntryOwner(_text(found["by"]), moment_in(found["at"]), _text(found.get("group", "")))
 
 
 def _read_request(found: Any) -> ClassRequest:
@@ -321,18 +319,24 @@ def _read_request(found: Any) -> ClassRequest:
         raise TypeError(found)
     by, group, declined_by, because = (_text(found.get(key, "")) for key in ("by", "group", "declined_by", "because"))
     return ClassRequest(
-        found["written"], by, _moment(found["at"]), group, declined_by, _optional_moment(found, "declined_at"), because
+        found["written"],
+        by,
+        moment_in(found["at"]),
+        group,
+        declined_by,
+        _optional_moment(found, "declined_at"),
+        because,
     )
 
 
 def _read_raised(found: Any) -> RaisedMax:
     most = _number(found["max"], MAX_PLACEHOLDERS)
-    return RaisedMax(_text(found["choice"]), int(most), _moment(found["until"]), _text(found["by"]))
+    return RaisedMax(_text(found["choice"]), int(most), moment_in(found["until"]), _text(found["by"]))
 
 
 def _read_outcome(found: Any) -> ClassOutcome:
     return ClassOutcome(
-        _moment(found["begins"]),
+        moment_in(found["begins"]),
         _text(found.get("verdict", "")),
         found.get("is_possible") is True,
         _optional_moment(found, "rehearsed_at"),
@@ -347,7 +351,7 @@ def _read_outcome(found: Any) -> ClassOutcome:
 
 def _read_notice(found: Any) -> ClassNotice:
     name, group, owner, by, instead = (_text(found.get(key, "")) for key in ("name", "group", "owner", "by", "instead"))
-    return ClassNotice(name, group, owner, by, _moment(found["begins"]), _text(found["time"]), instead)
+    return ClassNotice(name, group, owner, by, moment_in(found["begins"]), _text(found["time"]), instead)
 
 
 def _number(found: object, most: float) -> float:
@@ -357,17 +361,8 @@ def _number(found: object, most: float) -> float:
 
 
 def _text(found: object) -> str:
-    if not isinstance(found, str) or len(found) > _LONGEST:
-        raise ValueError(found)
-    return found
-
-
-def _moment(found: object) -> datetime:
-    moment = datetime.fromisoformat(_text(found))
-    if moment.tzinfo is None:
-        raise ValueError(found)
-    return moment.astimezone(UTC)
+    return text_in(found, _LONGEST)
 
 
 def _optional_moment(found: Any, key: str) -> datetime | None:
-    return _moment(found[key]) if key in found else None
+    return moment_in(found[key]) if key in found else None

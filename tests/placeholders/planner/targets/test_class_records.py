@@ -94,7 +94,7 @@ def test_one_person_cannot_push_out_what_others_are_told() -> None:
 AT = NOW.isoformat()
 WRONG: dict[str, list[Any]] = {
     "owners": [None, [], {"by": 1, "at": AT}, {"by": "x" * 2000, "at": AT}, {"by": "x"}],
-    "requests": [{"written": "x", "by": "x", "at": AT}, {"written": {}, "by": "x", "at": "2026-03-02"}],
+    "requests": [{"written": "x", "by": "x", "at": AT}, {"written": {}, "by": "x", "at": "2026-33-02"}],
     "raised": [{"choice": "x", "max": each, "until": AT, "by": "x"} for each in (-1, True, 10**9, "1")],
     "outcomes": [{"begins": "9999-99-99"}, {"begins": AT, "came": -1}, {"begins": "-x" * 900}],
     "notices": [{"begins": AT}, {"begins": AT, "time": "x" * 2000}, {"begins": AT, "time": "x", "group": ["g"]}, "x"],
