@@ -27,11 +27,11 @@ from dra_spawner.scale_ahead.controller.demand_learning import (
     learned_demand,
 )
 from dra_spawner.scale_ahead.controller.demand_settings import DemandOptions, ScaleAheadMode
+from dra_spawner.scale_ahead.controller.group_forecast import GroupForecast
 from dra_spawner.scale_ahead.controller.own_nodes import free_slots
 from dra_spawner.scale_ahead.controller.policy_settings import policy_for
-from dra_spawner.scale_ahead.demand.estimators.estimates import Source
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
-from dra_spawner.scale_ahead.demand.forecast import Forecast, GroupSituation
+from dra_spawner.scale_ahead.demand.forecast import GroupSituation
 from dra_spawner.scale_ahead.demand.group_demand import GroupDemand
 from dra_spawner.scale_ahead.demand.launch_counter import GroupCounts, LaunchCounter
 from dra_spawner.scale_ahead.demand.lead_times import SeenLeadTimes
@@ -70,51 +70,6 @@ class ScaleAheadSettings:
     def policy_of(self, group: ProfileGroup) -> DemandPolicy:
         """The policy of a group."""
         return policy_for(self.named_choice(group), self.policies)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupForecast:
-    """The last forecast of a group.
-
-    Attributes
-    ----------
-    at
-        The minute for which it was made.
-    servers
-        Servers that it knows of: all that were launched before this minute.
-    """
-
-    group: ProfileGroup
-    at: int
-    situation: GroupSituation
-    forecast: Forecast
-    servers: int = 0
-
-    @property
-    def target(self) -> int:
-        """Placeholders, within the configured limits."""
-        return self.range_of(self.group).min
-
-    def range_of(self, group: ProfileGroup) -> ReplicaRange:
-        """The range of a group, which may have got other settings or another shape.
-
-        Users whom a calendar announces come once: until the next forecast, each who came lowers the target. A forecast
-        that is the configured minimum alone is replaced by the present minimum at once.
-        """
-        replicas, made = group.replicas, self.forecast
-        if made.decided_by is Source.FLOOR and made.placeholders == self.situation.floor != replicas.min:
-            return replace(replicas, least=replicas.min)
-        wanted = min(max(made.placeholders, replicas.min), replicas.max)
-        is_calendar = made.decided_by is Source.CALENDAR
-        to_come = max((each.assured for each in made.estimates if each.source is Source.CALENDAR), default=0)
-        return replace(
-            replicas,
-            min=wanted,
-            because=made.reason,
-            servers=self.servers if is_calendar else None,
-            beyond=max(to_come - wanted, 0) if is_calendar else 0,
-            least=replicas.min,
-        )
 
 
 class ScaleAhead(RecordSink):
@@ -292,7 +247,7 @@ class ScaleAhead(RecordSink):
             counted = len(servers.get(group.shape, ())) - sum(coming[choice] for choice in group.choices)
             made[name] = replace(answer, servers=max(counted, 0))
         self.is_ready = self.calendars.is_complete(view.now)
-        self._set(made, (*problems, *filter(None, map(_cut, made.values()))))
+        self._set(made, (*problems, *filter(None, (each.cut for each in made.values()))))
         self.store(self.learned())
         return True
 
@@ -446,15 +401,6 @@ class ScaleAhead(RecordSink):
     def demand_of(self, group: str) -> GroupDemand | None:
         """What was learned of a group; None if nothing was."""
         return self._demands.get(group)
-
-
-def _cut(made: GroupForecast) -> str:
-    """That a limit leaves users of a calendar entry without placeholders; empty if it does not."""
-    limit = made.forecast.limited_to
-    if limit is None or made.forecast.decided_by is not Source.CALENDAR:
-        return ""
-    wanted = max(each.assured for each in made.forecast.estimates)
-    return f"the calendar needs {wanted} placeholders of {made.group.name}, but its max is {limit}"
 
 
 def _first(problems: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from dra_spawner.placeholders.planner.packing.packed_starts import PackedStarts
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.scale_ahead.rehearsal.nodes.new_nodes import NewNodes
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import NodeLook, looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
 from dra_spawner.scale_ahead.rehearsal.placing_trial import ATTEMPT_STEPS, PlacingTrial
@@ -34,45 +35,6 @@ from dra_spawner.simulator.refusal_text import NO_NODE, refusal_detail
 _NEW: Final = "rehearsed"
 _MAX_NAMED: Final = 3
 _NOTHING: Final[Mapping[str, Sequence[datetime]]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class NewNodes:
-    """New nodes of one kind.
-
-    Attributes
-    ----------
-    slots
-        Number of servers on each node, in the order in which the nodes are filled.
-    template_node
-        Node of which they are copies; empty if the described number of slots was used instead.
-    last_seen
-        Time at which this node was last present; None if it is present now.
-    refusal
-        Why no server fits on them; empty if servers fit.
-    refusal_kind
-        Why the nearest device was refused, if devices are the reason.
-    servers_on_nodes
-        The fewest and the most servers on one node, if nodes of the kind differ; None if they do not.
-    """
-
-    supply: NodeSupply
-    slots: tuple[int, ...] = ()
-    template_node: str = ""
-    last_seen: datetime | None = None
-    refusal: str = ""
-    refusal_kind: RefusalKind | None = None
-    servers_on_nodes: tuple[int, int] | None = None
-
-    @property
-    def servers(self) -> int:
-        return sum(self.slots)
-
-    @property
-    def is_at_limit(self) -> bool:
-        """Whether servers fit on these nodes, and no more of them may be added."""
-        most = self.supply.max_new
-        return not self.refusal and most is not None and len(self.slots) >= most
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +290,7 @@ class _Placing:
         If nodes of the kind differ, the described number of servers decides between them, else the fewest servers.
         """
         if not (supply.nodes or supply.past):
-            return _as_described(supply, wanted)
+            return NewNodes.as_described(supply, wanted)
         refusal = ""
         kind: RefusalKind | None = None
         for looks in looks_of_kind(self._view, supply.nodes, supply.past):
@@ -346,7 +308,7 @@ class _Placing:
             if any(counts.values()):
                 return self._on_nodes_like(_look(looks, counts, supply, wanted), supply, number, wanted, counts)
         if supply.slots and not refusal:
-            return _as_described(supply, wanted)
+            return NewNodes.as_described(supply, wanted)
         return NewNodes(supply, refusal=refusal, refusal_kind=kind)
 
     def _on_nodes_like(
@@ -451,18 +413,3 @@ def drained_clause(drained: Sequence[str]) -> str:
     """Which nodes people drain, as a clause."""
     more = f" and {len(drained) - _MAX_NAMED} more" if len(drained) > _MAX_NAMED else ""
     return f"{', '.join(drained[:_MAX_NAMED])}{more} {'is' if len(drained) == 1 else 'are'} drained by order"
-
-
-def _as_described(supply: NodeSupply, wanted: int) -> NewNodes:
-    """New nodes of a kind without present or past nodes, with the described number of slots."""
-    if supply.slots is None:
-        return NewNodes(supply, refusal="no node of this kind is present, so its capacity is unknown")
-    if not supply.slots:
-        return NewNodes(supply, refusal="no node of this kind is present, and it is described for other profiles")
-    count = -(-wanted // supply.slots)
-    if supply.max_new is not None:
-        count = min(count, supply.max_new)
-    slots = [supply.slots] * count
-    if sum(slots) > wanted:
-        slots[-1] -= sum(slots) - wanted
-    return NewNodes(supply, tuple(slots))

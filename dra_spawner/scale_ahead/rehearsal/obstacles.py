@@ -8,7 +8,8 @@ from typing import Final
 from dra_spawner.dra.allocation.reasons import RefusalKind
 from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.targets.shapes import device_classes
-from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, NewNodes, drained_clause
+from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, drained_clause
+from dra_spawner.scale_ahead.rehearsal.nodes.new_nodes import NewNodes
 from dra_spawner.scale_ahead.rehearsal.ordering import NewServers
 from dra_spawner.scale_ahead.rehearsal.quotas import QuotaCapacity, unchecked_resources
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, NewNodes
+from dra_spawner.scale_ahead.rehearsal.capacity import Capacity
+from dra_spawner.scale_ahead.rehearsal.nodes.new_nodes import NewNodes
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import NodeOrder
 from dra_spawner.scale_ahead.rehearsal.situation import RehearsalSituation
 from dra_spawner.scale_ahead.rehearsal.timetable import order_time, starts_on_demand

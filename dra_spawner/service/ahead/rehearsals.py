@@ -49,6 +49,7 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import (
 from dra_spawner.scale_ahead.rehearsal.rehearse_day import Announced, rehearse_day
 from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 from dra_spawner.scale_ahead.rehearsal.what_if import Simulation, WhatIf, simulate
+from dra_spawner.service.ahead.announced_users import AnnouncedUsers
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject
 from dra_spawner.simulator.snapshot import Snapshot
@@ -105,33 +106,6 @@ class _Copy:
     past: tuple[SeenNode, ...]
     leads: SeenLeads
     rules: SchedulerRules
-
-
-@dataclass(frozen=True, slots=True)
-class _Announced:
-    """Users who are announced, by an entry of a calendar or by a line (None)."""
-
-    expected: ExpectedUsers
-    ends: datetime
-    not_prepared: str
-    entry: Occurrence | None = None
-    usual: int = 0
-
-    def is_beside(self, other: ExpectedUsers) -> bool:
-        """Whether the users begin before others or with them, and have not ended when these come."""
-        # In UTC: Python compares local times of one zone without regard to changes of the clock.
-        begins = other.begins.astimezone(UTC)
-        return self.expected.begins.astimezone(UTC) <= begins < self.ends.astimezone(UTC)
-
-    def announces(self, other: ExpectedUsers) -> bool:
-        """Whether these are the same users."""
-        mine = self.expected
-        return (mine.shape.id, mine.begins.astimezone(UTC), mine.users, mine.counts) == (
-            other.shape.id,
-            other.begins.astimezone(UTC),
-            other.users,
-            other.counts,
-        )
 
 
 @contextlib.contextmanager
@@ -260,7 +234,9 @@ class Rehearsals:
                     announced.append(entry)
             same = next((each for each in announced if each.announces(expected)), None)
             if same is None:
-                same = _Announced(expected, expected.begins.astimezone(UTC) + _AT_LEAST, self._not_prepared(expected))
+                same = AnnouncedUsers(
+                    expected, expected.begins.astimezone(UTC) + _AT_LEAST, self._not_prepared(expected)
+                )
                 announced.append(same)
             copy = await self._copy()
             found = await turn.run(self._rehearse, announced, copy, assumptions or self.assumptions())
@@ -281,17 +257,17 @@ class Rehearsals:
         targets = {each: wanted.min for each, wanted in policy.replicas.items() if ends and each not in policy.paused}
         return _Copy(snapshot.items(), now, limits, floors, targets, self._seen.found(now), leads, snapshot.rules)
 
-    def _announced(self, occurrence: Occurrence) -> _Announced | None:
+    def _announced(self, occurrence: Occurrence) -> AnnouncedUsers | None:
         shapes = self._controller.published.shapes
         choice = find_choice(occurrence.profile, shapes)
         if choice is None:
             return None
         expected = expected_by_occurrence(occurrence, choice, shapes[choice])
-        return _Announced(
+        return AnnouncedUsers(
             expected, occurrence.ends, self._not_prepared(expected), occurrence, self._usual_launches(expected)
         )
 
-    def _begun(self) -> list[_Announced]:
+    def _begun(self) -> list[AnnouncedUsers]:
         """Entries that have begun, with the users who are still to come: placeholders wait for these."""
         now, ahead, found = self._controller.now(), self._controller.scale_ahead, []
         begun = [each for each in ahead.calendars.occurrences(now, timedelta(0)) if each.begins <= now < each.ends]
@@ -383,7 +359,7 @@ class Rehearsals:
     @_without_collections()
     def _rehearse(
         self,
-        announced: Sequence[_Announced],
+        announced: Sequence[AnnouncedUsers],
         copy: _Copy,
         assumptions: RehearsalAssumptions,
         seconds: float = _MAX_SECONDS,

@@ -10,7 +10,7 @@ from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
-from dra_spawner.scale_ahead.controller.scale_ahead import GroupForecast
+from dra_spawner.scale_ahead.controller.group_forecast import GroupForecast
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
