@@ -19,6 +19,8 @@ from typing import Any, Final
 import aiohttp
 from jupyterhub.utils import url_path_join
 
+from dra_spawner.common.log_once import LogOnce
+from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 
@@ -28,9 +30,6 @@ _LONGEST_NAME: Final = 255
 _MOST_GROUP_BYTES: Final = 48 * 2**10
 #: Keys that older services refuse, the newest first; later ones leave out what they do not know.
 _NEWER_KEYS: Final = (("tickets",), ("user", "groups"))
-
-
-_unreadable: Final = set[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +91,15 @@ def _encryption(hub: Any, ca_file: str) -> ssl.SSLContext | None:
     files = ("", "", ca_file) if ca_file else files
     if not files[-1]:
         return None
+    message = "The dra-spawner service is not trusted, as certificates cannot be read: %s"
+    log_once = this_hub().shared("certificates of the service", lambda: LogOnce(hub.log, message))
     try:
-        return _context(*files, Path(files[-1]).stat().st_mtime_ns)
+        found = _context(*files, Path(files[-1]).stat().st_mtime_ns)
     except OSError as error:  # of a file that is missing, or no certificate
-        if (problem := f"{files[-1]}: {error}") not in _unreadable:  # once in the log
-            hub.log.warning("The dra-spawner service is not trusted, as certificates cannot be read: %s", problem)
-            _unreadable.add(problem)
+        log_once.present([f"{files[-1]}: {error}"])
         return None
+    log_once.present(())
+    return found
 
 
 @lru_cache(maxsize=4)
