@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from datetime import datetime
 from pathlib import Path
@@ -51,10 +50,11 @@ class KeyFileError(Exception):
 
 def last_seen_of(connection: Connection) -> datetime | None:
     """Time at which the service last observed the cluster; None if it never did, or if the time is not readable."""
-    with contextlib.suppress(ValueError):
+    try:
         seen = datetime.fromisoformat(_setting(connection, LAST_SEEN))
-        return seen if seen.tzinfo is not None else None
-    return None
+    except ValueError:
+        return None
+    return seen if seen.tzinfo is not None else None
 
 
 def writer_of(connection: Connection) -> Writer:

@@ -42,12 +42,7 @@ from dra_spawner.fairness.tickets.ticket_book import (
     TicketRefused,
     TicketStanding,
 )
-from dra_spawner.fairness.tickets.ticket_data import (
-    MAX_BYTES,
-    TicketsCorrupt,
-    book_data,
-    read_book,
-)
+from dra_spawner.fairness.tickets.ticket_data import MAX_BYTES, TicketsCorrupt, book_data, read_book
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.placeholders.lifecycle import TicketEvent
 

@@ -23,10 +23,10 @@ _INTERVAL_SECONDS: Final = 300.0
 _PAST: Final = timedelta(days=1)
 
 
-def _announcement(of: Occurrence) -> tuple[object, ...]:
-    """What is equal of one event in two calendars. All of it, so that no event hides another one by its UID."""
-    times = of.begins.timestamp(), of.ends.timestamp()
-    return of.uid, *times, of.profile, of.users, of.counts, of.ramp
+def _announcement(each: Occurrence) -> tuple[object, ...]:
+    """What is equal of one event in two calendars: more than its UID, by which a calendar could hide another's."""
+    times = each.begins.timestamp(), each.ends.timestamp()
+    return each.uid, *times, each.profile, each.users, each.counts, each.ramp
 
 
 class CalendarBook:

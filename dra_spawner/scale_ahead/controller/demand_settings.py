@@ -184,7 +184,7 @@ def _calendar_entry(reader: SettingsReader, zone: tzinfo) -> CalendarEntry | Non
 
 
 def entry_name(name: str, users: object) -> str:
-    """The name of an entry as one printable line; that of its users without one."""
+    """The name of an entry as one printable line; without a name, the line of its users."""
     return one_line(name, _LONGEST_NAME) or one_line(str(users), _LONGEST_NAME)
 
 

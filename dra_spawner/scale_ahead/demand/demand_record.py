@@ -31,9 +31,9 @@ _LONGEST_MEMORY: Final = 6.0
 _BEYOND_SEEN: Final = 1.5
 #: Minutes before and after the same time of yesterday.
 _HOURS_OF_DAY: Final = 60
-#: Statements that wait for what happens: no lead time is longer.
+#: Fields of a statement that are stored.
 _STATED: Final = 7
-"""Fields of a statement that are stored."""
+#: Statements that wait for what happens: no lead time is longer.
 _MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
 
 

@@ -34,7 +34,6 @@ from dra_spawner.simulator.model.claims import ObjectKey
 
 log = logging.getLogger(__name__)
 
-_UNREADABLE: Final = "%s is no valid JSON. What was known before counts; mend it, or empty it"
 #: Tries of a change that others write at the same time.
 _TRIES: Final = 5
 #: Time between two looks for orders that are done.
@@ -97,7 +96,10 @@ class OverrideStore(InformerTask):
         if problem := self._informer.status.problem:
             return f"cannot follow ConfigMap {self._name}: {problem}"
         if self._unreadable:
-            return f"ConfigMap {self._name}: {_UNREADABLE % ', '.join(self._unreadable)}"
+            keys = ", ".join(self._unreadable)
+            return (
+                f"ConfigMap {self._name}: {keys} is no valid JSON. What was known before counts; mend it, or empty it"
+            )
         return ""
 
     @property
