@@ -93,7 +93,7 @@ async def test_generated_names(sides: tuple[Side, Side]) -> None:
 
 async def test_pod_life(sides: tuple[Side, Side]) -> None:
     for side in sides:
-        created = await side.ask("POST", PODS, pod("a", {"labels": {"x": "y"}}))
+        created = await side.ask("POST", PODS, {**pod("a", {"labels": {"x": "y"}}), "status": {"phase": "Running"}})
         await side.ask("PUT", f"{PODS}/a", {**created, "status": {"phase": "Failed"}})
         await side.ask("PATCH", f"{PODS}/a", {"spec": {"nodeName": "n"}}, content_type=STRATEGIC_PATCH)
         image = {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}
@@ -293,7 +293,8 @@ async def test_namespaces(sides: tuple[Side, Side]) -> None:
         await side.wait_for(f"{path}/configmaps/a", lambda answer: answer.body["metadata"].get("deletionTimestamp"))
         await side.send("PATCH", f"{path}/configmaps/a", {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
         await side.wait_status(path, 404)
-        await side.ask("DELETE", "/api/v1/namespaces/default")
+        for initial in ("default", "kube-system"):
+            await side.ask("DELETE", f"/api/v1/namespaces/{initial}")
 
     await asyncio.gather(*map(script, sides))
 

@@ -38,46 +38,6 @@ def test_bodies(resource_type: types.ResourceType, body: dict[str, Any], is_acce
     assert store.find(resource_type, namespace, body["metadata"]["name"]) is None
 
 
-@pytest.mark.parametrize(
-    ("devices", "field", "message"),
-    [
-        pytest.param(
-            {"requests": [{"name": "a"}]},
-            "spec.devices.requests[0]",
-            "Required value: exactly one of `exactly` or `firstAvailable` is required",
-            id="no-type",
-        ),
-        pytest.param(
-            {"requests": [cases.request(**cases.selector("device.foo"))]},
-            "spec.devices.requests[0].exactly.selectors[0].cel.expression",
-            "Invalid value: \"device.foo\": compilation failed: ERROR: <input>:1:7: undefined field 'foo'\n"
-            " | device.foo\n | ......^",
-            id="cel",
-        ),
-        pytest.param(
-            {"requests": [cases.request(**cases.selector("device.driver"))]},
-            "spec.devices.requests[0].exactly.selectors[0].cel.expression",
-            'Invalid value: "device.driver": must evaluate to bool or the unknown type, not string',
-            id="cel-type",
-        ),
-        pytest.param(
-            {"requests": [cases.request(adminAccess=True)]},
-            "spec.devices.requests[0].adminAccess",
-            "Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the "
-            "containing namespace",
-            id="admin",
-        ),
-    ],
-)
-def test_messages(store: Store, devices: dict[str, Any], field: str, message: str) -> None:
-    with pytest.raises(ApiError) as refusal:
-        store.create(types.RESOURCECLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": devices}}, "default")
-    status = refusal.value.to_status()
-    assert status["message"] == f'ResourceClaim.resource.k8s.io "c" is invalid: {field}: {message}'
-    (cause,) = status["details"]["causes"]
-    assert (cause["field"], cause["message"]) == (field, message)
-
-
 def test_admin_access_in_a_labelled_namespace(store: Store) -> None:
     labels = {"resource.kubernetes.io/admin-access": "true"}
     store.create(types.NAMESPACES, {"metadata": {"name": "admin", "labels": labels}})

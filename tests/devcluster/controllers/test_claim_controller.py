@@ -211,15 +211,6 @@ def test_last_consumer_frees_the_devices(cluster, end):
     assert "finalizers" not in left["metadata"]
 
 
-def test_other_consumers_keep_the_devices(cluster):
-    cluster.shared("one", "two")
-    cluster.delete(PODS, "one", grace_period_seconds=0)
-    left = cluster.claim("standing")
-    assert [consumer["name"] for consumer in left["status"]["reservedFor"]] == ["two"]
-    assert left["status"]["allocation"] == ALLOCATION
-    assert left["metadata"]["finalizers"] == [names.DELETE_PROTECTION]
-
-
 def test_claim_that_nobody_ever_used_stays_allocated(cluster):
     cluster.shared()
     assert cluster.claim("standing")["status"]["allocation"] == ALLOCATION
@@ -232,14 +223,6 @@ def test_unknown_consumers_are_left_alone(cluster):
     cluster.store.modify(RESOURCECLAIMS, NAMESPACE, "standing", lambda obj: obj["status"].update(change), "status")
     cluster.controller.settle()
     assert cluster.claim("standing")["status"]["reservedFor"] == [consumer]
-
-
-def test_deleted_claim_waits_for_its_consumer(cluster):
-    cluster.shared("user")
-    cluster.delete(RESOURCECLAIMS, "standing")
-    assert cluster.claim("standing")["metadata"]["deletionTimestamp"]
-    cluster.delete(PODS, "user", grace_period_seconds=0)
-    assert cluster.claims() == []
 
 
 def test_deleted_claim_without_consumer_disappears_at_once(cluster):

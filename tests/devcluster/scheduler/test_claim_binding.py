@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from dra_spawner.devcluster.scheduler.queue import QueueState
-from tests.devcluster.cluster_objects import NAMESPACE, SHARE_CLASS, claim, pod, shareable, template, whole
+from tests.devcluster.cluster_objects import NAMESPACE, claim, pod, template, whole
 from tests.devcluster.scheduler.scheduled_store import ALL_TAKEN
 
 
@@ -43,28 +41,6 @@ def test_pod_that_finds_no_device_waits_for_one(cluster):
     assert cluster.condition("second")[0] == "True"
 
 
-def test_shares_are_rounded_and_add_up(cluster):
-    cluster.add_node("a", shareable("gpu-0"))
-    share = partial(template, device_class_name=SHARE_CLASS)
-    cluster.create(RESOURCECLAIMTEMPLATES, share("t12", "12Gi"), share("t11", "11Gi"))
-    cluster.create(PODS, pod("one", template="t12"), pod("two", template="t11"), pod("three", template="t12"))
-    assert cluster.devices_of("one") == cluster.devices_of("two") == [("a", "gpu-0", {"memory": "15Gi"})]
-    assert cluster.place("three") is None
-    shares = {
-        cluster.claim_of(each)["status"]["allocation"]["devices"]["results"][0]["shareID"] for each in ("one", "two")
-    }
-    assert len(shares) == 2
-
-
-def test_pods_may_share_a_claim(cluster):
-    cluster.add_node("a")
-    cluster.add_node("b", whole("gpu-0"))
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.create(PODS, pod("one", claim="standing"), pod("two", claim="standing"))
-    assert (cluster.place("one"), cluster.place("two")) == ("b", "b")
-    assert [consumer["name"] for consumer in cluster.claim("standing")["status"]["reservedFor"]] == ["one", "two"]
-
-
 def test_pod_waits_for_its_claim_without_a_word(cluster):
     cluster.add_node("a", whole("gpu-0"))
     cluster.create(PODS, pod("user", claim="standing"))
@@ -85,18 +61,6 @@ def test_claim_of_another_pod_is_not_used(cluster):
     assert cluster.place("user") == "a"
     assert cluster.claim_of("user")["metadata"]["name"] != "foreign"
     assert cluster.claim("foreign")["status"] == {}
-
-
-def test_shared_claim_stays_allocated_for_the_next_pod(cluster):
-    """The second pod comes while the first one is there: the claim is never given back."""
-    cluster.add_node("a", whole("gpu-0"), whole("gpu-1"))
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.create(PODS, pod("placeholder", claim="standing"))
-    allocation = cluster.claim("standing")["status"]["allocation"]
-    cluster.create(PODS, pod("user", claim="standing"))
-    cluster.delete("placeholder")
-    assert cluster.claim("standing")["status"]["allocation"] == allocation
-    assert [consumer["name"] for consumer in cluster.claim("standing")["status"]["reservedFor"]] == ["user"]
 
 
 def test_failed_handover_heals_itself(cluster):

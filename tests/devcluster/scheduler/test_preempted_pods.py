@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dra_spawner.devcluster.api.resource_types import PODS, PRIORITYCLASSES, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
-from tests.devcluster.cluster_objects import NAMESPACE, claim, pod, template, whole
-from tests.devcluster.scheduler.scheduled_store import ALL_TAKEN
+from dra_spawner.devcluster.api.resource_types import PODS, PRIORITYCLASSES
+from tests.devcluster.cluster_objects import pod
 
 
 @pytest.fixture
@@ -37,30 +36,6 @@ def test_preemption(ranks):
     assert ranks.place("vip") == "a"
     assert "nominatedNodeName" not in ranks.pod("vip")["status"]
     assert ranks.place("small") is None
-
-
-def test_preemption_never_frees_devices(ranks):
-    ranks.add_node("a", whole("gpu-0"))
-    ranks.create(RESOURCECLAIMTEMPLATES, template("gpus"))
-    ranks.create(PODS, pod("low", template="gpus", priorityClassName="low"))
-    ranks.create(PODS, pod("vip", template="gpus", priorityClassName="high"))
-    assert "deletionTimestamp" not in ranks.pod("low")["metadata"]
-    assert ranks.condition("vip") == ("False", "Unschedulable", ALL_TAKEN)
-
-
-def test_handover_preempts_the_placeholder(ranks):
-    ranks.add_node("a", whole("gpu-0"))
-    ranks.create(RESOURCECLAIMS, claim("warm"))
-    ranks.create(
-        PODS, pod("placeholder", claim="warm", cpu="3", priorityClassName="low", terminationGracePeriodSeconds=0)
-    )
-    allocation = ranks.claim("warm")["status"]["allocation"]
-    ranks.create(PODS, pod("user", claim="warm", cpu="3"))
-    assert ranks.store.find(PODS, NAMESPACE, "placeholder") is None
-    assert ranks.place("user") == "a"
-    assert [consumer["name"] for consumer in ranks.claim("warm")["status"]["reservedFor"]] == ["user"]
-    assert ranks.devices(ranks.claim("warm")) == [("a", "gpu-0", None)]
-    assert allocation["devices"] == ranks.claim("warm")["status"]["allocation"]["devices"]
 
 
 def test_greater_preemptor_replaces_the_nomination(ranks):

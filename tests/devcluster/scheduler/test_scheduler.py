@@ -57,13 +57,6 @@ def test_gated_pods_wait_for_their_gates(cluster):
     assert cluster.place("user") == "a"
 
 
-def test_no_nodes(cluster):
-    cluster.create(PODS, pod("user"))
-    assert cluster.condition("user") == ("False", "Unschedulable", "no nodes available to schedule pods")
-    cluster.add_node("a")
-    assert cluster.place("user") == "a"
-
-
 def test_least_used_node_is_chosen(cluster):
     for name in ("a", "b", "c"):
         cluster.add_node(name)

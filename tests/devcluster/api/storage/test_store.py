@@ -1,4 +1,4 @@
-"""Behaviour of the store, beyond the cases that `test_store_model` finds by chance."""
+"""Behaviour of the store, beyond what `test_store_model` finds by chance and `test_fidelity` compares with a real one."""
 
 from __future__ import annotations
 
@@ -93,14 +93,6 @@ def test_names_are_generated_until_one_is_free(store: Store) -> None:
     assert all(name.startswith("a-") and len(name) == 7 for name in names)
 
 
-def test_a_stale_update_is_refused(store: Store) -> None:
-    first = store.create(types.CONFIGMAPS, {"metadata": {"name": "a"}}, "default")
-    store.patch(types.CONFIGMAPS, "default", "a", {"data": {"k": "v"}})
-    with pytest.raises(ApiError) as refusal:
-        store.update(types.CONFIGMAPS, {**first, "data": {"k": "w"}})
-    assert (refusal.value.status_code, refusal.value.reason) == (409, "Conflict")
-
-
 def test_leases_are_updated_only_with_a_version(store: Store) -> None:
     lease = store.create(types.LEASES, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}, "default")
     blind = {"metadata": {"name": "l", "namespace": "default"}, "spec": {"holderIdentity": "b"}}
@@ -116,21 +108,6 @@ def test_an_update_without_a_change_is_no_change(store: Store) -> None:
     assert store.update(types.PODS, created) is created
     assert store.patch(types.PODS, "default", "p", {}) is created
     assert events == []
-
-
-def test_status_and_spec_are_written_apart(store: Store) -> None:
-    created = store.create(types.PODS, {**pod(), "status": {"phase": "Running"}}, "default")
-    assert created["status"]["phase"] == "Pending"
-    updated = store.update(types.PODS, {**created, "status": {"phase": "Running"}})
-    assert updated["status"]["phase"] == "Pending"
-    wanted = mutable_copy(updated)
-    wanted["status"]["phase"] = "Running"
-    wanted["spec"]["nodeName"] = "n7"
-    wanted["metadata"]["labels"] = {"a": "b"}
-    running = store.update(types.PODS, wanted, "status")
-    assert running["status"]["phase"] == "Running"
-    assert "nodeName" not in running["spec"]
-    assert running["metadata"]["labels"] == {"a": "b"}
 
 
 def test_generation_counts_changes_of_the_spec(store: Store) -> None:
@@ -183,20 +160,6 @@ def test_a_second_delete_only_shortens_the_grace(store: Store, clock: SetClock[d
     events = recorded(store)
     assert store.delete(types.PODS, "default", "p", grace_period_seconds=0).removed
     assert events == [("MODIFIED", "p"), ("DELETED", "p")]
-
-
-def test_finalizers_keep_an_object(store: Store) -> None:
-    store.create(types.RESOURCECLAIMS, {"metadata": {"name": "c", "finalizers": ["a.io/b"]}}, "default")
-    events = recorded(store)
-    assert not store.delete(types.RESOURCECLAIMS, "default", "c").removed
-    assert not store.delete(types.RESOURCECLAIMS, "default", "c").removed
-    with pytest.raises(ApiError, match="no new finalizers can be added"):
-        store.patch(types.RESOURCECLAIMS, "default", "c", {"metadata": {"finalizers": ["a.io/c"]}})
-    with pytest.raises(ApiError, match="object is being deleted: resourceclaims"):
-        store.create(types.RESOURCECLAIMS, {"metadata": {"name": "c"}}, "default")
-    store.modify(types.RESOURCECLAIMS, "default", "c", lambda claim: claim["metadata"].pop("finalizers"))
-    assert store.find(types.RESOURCECLAIMS, "default", "c") is None
-    assert events == [("MODIFIED", "c"), ("DELETED", "c")]
 
 
 def own(store: Store, owner: Any, name: str, /, **reference: Any) -> Any:
@@ -271,26 +234,6 @@ def test_propagation(store: Store, policy: str, blocking: bool, events: list[tup
         assert left is None
 
 
-def test_a_namespace_is_deleted_with_its_objects(store: Store) -> None:
-    store.create(types.NAMESPACES, {"metadata": {"name": "home"}})
-    store.create(types.CONFIGMAPS, {"metadata": {"name": "a"}}, "home")
-    store.create(types.PODS, pod(nodeName="n"), "home")
-    assert not store.delete(types.NAMESPACES, None, "home").removed
-    assert store.get(types.NAMESPACES, None, "home")["status"]["phase"] == "Terminating"
-    assert store.list(types.CONFIGMAPS, "home").items == []
-    with pytest.raises(ApiError, match="because it is being terminated"):
-        store.create(types.CONFIGMAPS, {"metadata": {"name": "b"}}, "home")
-    store.delete(types.PODS, "home", "p", grace_period_seconds=0)
-    assert store.find(types.NAMESPACES, None, "home") is None
-
-
-@pytest.mark.parametrize("name", ["default", "kube-system"])
-def test_initial_namespaces_stay(store: Store, name: str) -> None:
-    with pytest.raises(ApiError) as refusal:
-        store.delete(types.NAMESPACES, None, name)
-    assert refusal.value.status_code == 403
-
-
 def test_history_is_bounded(store: Store) -> None:
     before = int(store.resource_version)
     for index in range(60):
@@ -301,16 +244,6 @@ def test_history_is_bounded(store: Store) -> None:
     names = [event.object["metadata"]["name"] for event in store.events_since(types.CONFIGMAPS, before + 10)]
     assert names == [f"c{index}" for index in range(10, 60)]
     assert store.events_since(types.PODS, 0) == []
-
-
-def test_a_dry_run_leaves_no_trace(store: Store) -> None:
-    store.create(types.CONFIGMAPS, {"metadata": {"name": "a"}}, "default")
-    version, events = store.resource_version, recorded(store)
-    assert store.create(types.PODS, pod(), "default", dry_run=True)["spec"]["restartPolicy"] == "Always"
-    assert store.patch(types.CONFIGMAPS, "default", "a", {"data": {"k": "v"}}, dry_run=True)["data"] == {"k": "v"}
-    assert store.delete(types.CONFIGMAPS, "default", "a", dry_run=True).removed
-    assert (store.resource_version, events) == (version, [])
-    assert "data" not in store.get(types.CONFIGMAPS, "default", "a")
 
 
 def test_subscribers_must_not_write(store: Store) -> None:
