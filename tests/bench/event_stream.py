@@ -34,7 +34,6 @@ from tests.bench.fleet import Fleet, held
 Json = dict[str, Any]
 
 NAMESPACE = "jupyterhub"
-PODS_A_NODE = 2
 _TIME = "2026-11-21T10:00:00Z"
 
 

@@ -73,7 +73,6 @@ IN_FILES = {
         "stringData": "def named(lists): return lists['gpu']",
     },
 }
-ALSO_NEAR = {"singleuser": {"profileList": [{"display_name": "CPU"}]}}
 
 
 @all_of_them(

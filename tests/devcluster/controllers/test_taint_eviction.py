@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.resource_types import DEVICECLASSES, DEVICETAINTRULES, EVENTS, PODS, RESOURCECLAIMS
-from dra_spawner.placeholders.planner.targets.device_drains import needed_changes, rules_of
-from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind
-from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, claim, device_class, pod, shareable, whole
+from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, claim, device_class, pod, whole
 from tests.devcluster.scheduler.scheduled_store import ScheduledStore
 
 UPKEEP = "example.com/upkeep"
@@ -112,56 +109,6 @@ def test_a_pod_stays_as_long_as_its_claim_tolerates_the_taint(toleration: Any, s
     cluster.clock.turn(2 if seconds is not None else 9_999)
     cluster.settle()
     assert is_ending(cluster, "a") == (seconds is not None)
-
-
-def test_seven_sharers_of_a_drained_gpu_are_elsewhere_and_fifty_others_stay():
-    cluster = ScheduledStore()
-    cluster.create(DEVICECLASSES, device_class())
-    cluster.add_node("n", *(shareable(f"gpu-{number}") for number in range(10)), cpu="999")
-    sharers = [f"s{number}" for number in range(7)]
-    others = [f"o{number}" for number in range(50)]
-    for name in (*sharers, *others):
-        # The seven fill the first GPU.
-        cluster.create(RESOURCECLAIMS, claim(name, "10Gi" if name == "s0" else "5Gi"))
-        cluster.create(PODS, pod(name, claim=name))
-
-    def device_of(name: str) -> str:
-        [result] = cluster.store.get(RESOURCECLAIMS, NAMESPACE, name)["status"]["allocation"]["devices"]["results"]
-        return str(result["device"])
-
-    assert {device_of(name) for name in sharers} == {"gpu-0"}
-    before = {name: (cluster.pod(name)["metadata"]["uid"], device_of(name)) for name in others}
-    assert "gpu-0" not in {device for _, device in before.values()}
-    at = cluster.clock.now() + timedelta(hours=1)
-    setting = Override(
-        OverrideKind.DEVICES, f"{DRIVER}/n/gpu-0", "user ada", cluster.clock.now(), reason="fan", evict_at=at
-    )
-
-    def write() -> None:
-        wanted = rules_of({setting.name: setting}, cluster.clock.now(), "jhub", "")
-        found = needed_changes(wanted, cluster.store.objects(DEVICETAINTRULES))
-        for each in found.created:
-            cluster.create(DEVICETAINTRULES, each)
-        for each in found.replaced:
-            cluster.store.update(DEVICETAINTRULES, each)
-        cluster.settle()
-
-    write()
-    assert not any(is_ending(cluster, name) for name in sharers)
-    cluster.clock.turn(3_600)
-    write()
-    assert {name for name in (*sharers, *others) if is_ending(cluster, name)} == set(sharers)
-    for name in sharers:
-        cluster.store.delete(PODS, NAMESPACE, name, grace_period_seconds=0)
-        cluster.store.delete(RESOURCECLAIMS, NAMESPACE, name)
-        cluster.settle()
-        again = f"{name}-again"
-        cluster.create(RESOURCECLAIMS, claim(again, "5Gi"))
-        cluster.create(PODS, pod(again, claim=again))
-        assert cluster.place(again) == "n"
-        assert device_of(again) != "gpu-0"
-    after = {name: (cluster.pod(name)["metadata"]["uid"], device_of(name)) for name in others}
-    assert after == before
 
 
 def test_rules_are_checked():

@@ -100,7 +100,6 @@ class Work:
     description: str
     server: str
     coroutine: Coroutine[Any, Any, None]
-    creates_pod: bool = False
 
     def step(self, outcome: Outcome | None) -> bool:
         """Go on; whether it is done."""

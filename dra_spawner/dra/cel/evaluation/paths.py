@@ -19,7 +19,6 @@ from dra_spawner.dra.cel.evaluation.shapes import constant_steps
 from dra_spawner.dra.cel.syntax.nodes import Call, Ident, Node, Select
 from dra_spawner.dra.cel.values import NONE, OptionalValue, TypeValue, Value
 
-_INDICES: Final = ("_[_]", "_[?_]")
 _DEVICE_FIELDS: Final = {
     "driver": lambda device, local: device.driver,
     "attributes": lambda device, local: device.attributes,
