@@ -17,7 +17,7 @@ from dra_spawner.history import connecting
 from dra_spawner.history.connecting import engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.recorder import MAX_MEMORY_AGE, Recorder, RecorderLimits, RecordOutcome
-from dra_spawner.history.records import Launch, PresentServers
+from dra_spawner.history.records import PresentServers
 from dra_spawner.history.stored_settings import Writer
 from tests.history.broken_databases import (
     fill,
@@ -294,25 +294,17 @@ def test_records_of_the_clusters_state_are_never_dropped(working: Working) -> No
     assert working.gaps == 1
 
 
-def test_a_record_that_no_database_accepts_is_left_out(working: Working, caplog: pytest.LogCaptureFixture) -> None:
-    nothing: Any = None
-    wrong = replace(launch("wrong"), asked=nothing)
-    for each in (launch("1"), wrong, launch("2", 1)):
+@pytest.mark.parametrize("wrong", [{"asked": None}, {"user": 3}], ids=str)
+def test_a_record_that_no_database_accepts_is_left_out(
+    working: Working, caplog: pytest.LogCaptureFixture, wrong: dict[str, Any]
+) -> None:
+    for each in (launch("1"), replace(launch("wrong"), **wrong), launch("2", 1)):
         working.recorder.record(each)
     working.work()
     assert working.recorder.problem == ""
     assert working.written() == ["1", "2"]
     assert working.counts() == (2, 1)
     assert "A record cannot be written: record=wrong" in caplog.text
-
-
-def test_an_invalid_record_does_not_block_other_records(working: Working) -> None:
-    text: Any = 3
-    for each in (launch("1"), replace(launch("wrong"), user=text), launch("2", 1)):
-        working.recorder.record(each)
-    working.work()
-    assert working.written() == ["1", "2"]
-    assert working.counts() == (2, 1)
 
 
 def test_a_standby_does_not_report_an_old_problem(path: Path) -> None:
@@ -440,8 +432,8 @@ def test_mistakes_of_a_postgresql_are_told_and_mended(postgresql: PostgresqlServ
         postgresql.query(url, mistake)
         postgresql.query(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest'")
         working.recorder.record(launch(str(number), number))
-        slow = many_launches(2_000) if "statement_timeout" in mistake else []
-        working.recorder.record_all(slow)
+        if "statement_timeout" in mistake:
+            working.recorder.record_all(launch(f"many-{each}", each) for each in range(2_000))
         working.work(10)
         assert problem in working.recorder.problem, mistake
         postgresql.query(url, undo)
@@ -462,10 +454,6 @@ def test_tables_of_another_program_with_our_names_are_left_alone(postgresql: Pos
     assert working.recorder.problem == 'relation "launches" already exists'
     assert postgresql.query(url, "SELECT * FROM launches") == "Ariane"
     assert postgresql.query(url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "1"
-
-
-def many_launches(number: int) -> list[Launch]:
-    return [launch(f"many-{each}", each) for each in range(number)]
 
 
 def test_a_postgresql_that_hangs_is_reported(postgresql: PostgresqlServer) -> None:

@@ -19,6 +19,7 @@ from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
 from tests.all_of_them import all_of_them
 from tests.commands.checking.output_schema import OUTPUT_SCHEMA
+from tests.commands.cluster_files.inputs import Terminal
 
 ROOT = Path(__file__).parents[3]
 GPU = {"device_class": "gpu.example.com"}
@@ -216,8 +217,8 @@ def test_json_for_programs(run, cluster, objects):
     },
 )  # fmt: skip
 def test_where_profiles_are_configured(run, text, path):
-    code, output, _ = run("--format", "json", profiles=text)
-    assert (code, paths(output)) == (1, [path])
+    for code, output, _ in (run("--format", "json", profiles=text), run("-", "--format", "json", stdin=text)):
+        assert (code, paths(output)) == (1, [path])
 
 
 def test_common_options_are_checked_in_each_profile(run):
@@ -234,11 +235,6 @@ def test_common_options_are_checked_in_each_profile(run):
         assert {path[path.index("profile_options") :] for path in paths(output)} == {
             "profile_options.size.choices.small.kubespawner_override.device_claims.gpu.capcity"
         }
-
-
-def test_standard_input(run):
-    code, output, _ = run("-", "--format", "json", stdin="device_claims: {g: {}}")
-    assert (code, paths(output)) == (1, ["device_claims.g.device_class"])
 
 
 @pytest.mark.promise("`dra-spawner check` reads several files of Helm values as Helm does.")
@@ -350,11 +346,6 @@ def test_hostile_names_do_nothing_to_a_terminal(run):
     assert "\\x1b[2J" in output
     assert all(line.isprintable() for line in output.splitlines())
     assert not any(line.startswith("error") for line in output.splitlines())
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_progress_is_shown_on_a_terminal_alone(tmp_path):
