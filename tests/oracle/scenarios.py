@@ -83,191 +83,83 @@ class Family:
     """Policies that do not go with their capacity."""
 
 
-_SHARES = Family(shared=0.7, busy=0.3, count=(1, 1), requests=(1, 3), devices=(2, 5))
-_PARTITIONS = Family(counters=0.9, busy=0.15, devices=(2, 6))
+_TABLE = """
+plain
+network nodes=2-3 count=1-4 busy=0.05 per_device_nodes=0.3 network=1 binds_to_node=0.05 odd_node_selectors=0.6
+pools nodes=2-3 network=0.8 take_all=0.2 extra_slices=0.6 generations=0.4 incomplete=0.25 contradicting=0.2
+generations nodes=2-3 requests=1-1 network=1 take_all=0.4 extra_slices=0.3 generations=0.8 incomplete=0.1
+all shared=0.3 admin=0.2 take_all=0.6 constraints=0.2 incomplete=0.04 contradicting=0.04
+admin busy=0.5 shared=0.3 counters=0.4 taints=0.1 admin=0.6
+match devices=2-5 requests=1-3 constraints=0.9 distinct=0
+distinct devices=3-6 requests=1-3 count=1-4 constraints=0.9 distinct=1
+lists devices=2-5 requests=1-3 count=1-3 lists=0.7 constraints=0.9
+narrowing nodes=1-1 devices=5-9 claims=1-1 count=2-4 busy=0.05 network=0 lists=0.9 constraints=1 distinct=0.1
+    selectors=0.1
+list-alternatives devices=2-5 requests=1-3 count=1-3 lists=0.7 take_all=0.1 first_available=0.8 constraints=0.9
+combinations nodes=1-1 devices=3-6 requests=2-3 count=2-4 constraints=0.6
+shares devices=2-5 requests=1-3 count=1-1 busy=0.3 shared=0.7
+share-amounts <shares policies=0.8 odd_amounts=0.4
+share-names <shares uncounted=0.1 odd_names=0.5
+share-constraints <shares claims=1-3 take_all=0.15 constraints=0.5
+numa-shares <shares requests=2-3 shared=0.9 policies=0.8 numa=0.9 first_available=0.2 constraints=0.9 distinct=0.2
+share-counters <shares claims=1-3 uncounted=0.2 counters=0.9 admin=0.1
+first-available claims=1-3 requests=1-3 count=1-3 first_available=0.8 constraints=0.4
+partitions devices=2-6 counters=0.9
+partition-nodes <partitions nodes=2-3 per_device_nodes=0.4 network=1 extra_slices=0.5 contradicting=0.15
+partition-binding <partitions binding=0.3 binds_to_node=0.2
+partition-names <partitions claims=1-3 same_pool_names=0.8 admin=0.1
+two-drivers <partitions claims=2-3 count=1-3 busy=0.3 same_pool_names=1
+mig claims=1-3 requests=1-3 count=1-3 busy=0.08 mig=0.8 network=0.1 first_available=0.2
+partition-all <partitions network=0.5 take_all=0.4 extra_slices=0.4 incomplete=0.15
+fabric nodes=2-3 network=1 taints=0.15 binding=0.7 binds_to_node=0.4 first_available=0.3 extra_slices=0.4
+    generations=0.2
+binding network=0.8 binding=0.3 binds_to_node=0.2
+taints taints=0.5 take_all=0.15 first_available=0.1
+config requests=1-4 first_available=0.4 config=0.9
+limits nodes=1-1 devices=11-17 claims=1-3 count=1-20 busy=0.02 take_all=0.1 first_available=0.5 selectors=0.1
+    extra_slices=0.5
+malformed first_available=0.3 failing_selectors=0.3 malformed=0.5
+selectors shared=0.3 selectors=0.9 failing_selectors=0.15
+features shared=0.3 counters=0.3 per_device_nodes=0.2 taints=0.3 binding=0.2 admin=0.2 first_available=0.2
+    features_off=0.25
+mix claims=1-3 requests=0-3 shared=0.3 odd_amounts=0.1 odd_names=0.1 counters=0.3 same_pool_names=0.2
+    per_device_nodes=0.15 taints=0.15 binding=0.1 binds_to_node=0.05 admin=0.1 take_all=0.1 first_available=0.25
+    constraints=0.3 config=0.2 generations=0.1 incomplete=0.03 contradicting=0.03
+mix-lists <mix lists=0.4 constraints=0.6
+eight-alternatives requests=1-3 count=1-4 shared=0.3 take_all=0.05 first_available=0.9 constraints=0.3 selectors=0.8
+    config=0.3 alternatives=5-8
+list-subrequests devices=3-6 requests=2-3 count=1-3 busy=0.05 lists=0.8 first_available=0.9 constraints=1 distinct=0.4
+    config=0.3 for_alternatives=0.7
+subrequests devices=3-6 requests=2-3 count=1-3 first_available=0.9 constraints=1 config=0.6 for_alternatives=0.8
+binding-counts nodes=2-3 devices=3-6 count=2-4 shared=0.2 counters=0.3 per_device_nodes=0.3 network=1 binding=0.5
+    binds_to_node=0.3 take_all=0.1 extra_slices=0.5
+admin-taints claims=1-3 requests=1-3 busy=0.4 shared=0.3 counters=0.3 taints=0.6 admin=0.6 take_all=0.3
+edge-amounts <shares policies=0.6 edge_amounts=0.6 edge_policies=0.3
+edge-policies <shares claims=1-3 policies=1 edge_amounts=0.3 edge_policies=0.9
+edge-names <shares odd_names=0.7 take_all=0.2 edge_amounts=0.3 edge_policies=0.4
+edge-counters <partitions claims=1-3 shared=0.3 same_pool_names=0.5 take_all=0.1 edge_amounts=0.7
+drawn
+"""
+"""A line for each family: its name, the family that it begins with if any, and what differs. In ``drawn``, each scenario has
+a family of its own."""
 
-FAMILIES: dict[str, Family] = {
-    "plain": Family(),
-    "network": Family(
-        nodes=(2, 3),
-        network=1.0,
-        odd_node_selectors=0.6,
-        per_device_nodes=0.3,
-        binds_to_node=0.05,
-        busy=0.05,
-        count=(1, 4),
-    ),
-    "pools": Family(
-        nodes=(2, 3), network=0.8, extra_slices=0.6, generations=0.4, incomplete=0.25, contradicting=0.2, take_all=0.2
-    ),
-    "generations": Family(
-        nodes=(2, 3), network=1.0, extra_slices=0.3, generations=0.8, incomplete=0.1, take_all=0.4, requests=(1, 1)
-    ),
-    "all": Family(take_all=0.6, incomplete=0.04, contradicting=0.04, admin=0.2, shared=0.3, constraints=0.2),
-    "admin": Family(admin=0.6, busy=0.5, counters=0.4, shared=0.3, taints=0.1),
-    "match": Family(constraints=0.9, distinct=0.0, requests=(1, 3), devices=(2, 5)),
-    "distinct": Family(constraints=0.9, distinct=1.0, requests=(1, 3), count=(1, 4), devices=(3, 6)),
-    "lists": Family(lists=0.7, constraints=0.9, requests=(1, 3), count=(1, 3), devices=(2, 5)),
-    "narrowing": Family(
-        nodes=(1, 1),
-        network=0.0,
-        lists=0.9,
-        constraints=1.0,
-        distinct=0.1,
-        requests=(1, 2),
-        count=(2, 4),
-        devices=(5, 9),
-        busy=0.05,
-        selectors=0.1,
-        claims=(1, 1),
-    ),
-    "list-alternatives": Family(
-        lists=0.7,
-        constraints=0.9,
-        first_available=0.8,
-        take_all=0.1,
-        requests=(1, 3),
-        count=(1, 3),
-        devices=(2, 5),
-    ),
-    "combinations": Family(nodes=(1, 1), devices=(3, 6), count=(2, 4), requests=(2, 3), constraints=0.6),
-    "shares": _SHARES,
-    "share-amounts": replace(_SHARES, odd_amounts=0.4, policies=0.8),
-    "share-names": replace(_SHARES, odd_names=0.5, uncounted=0.1),
-    "share-constraints": replace(_SHARES, constraints=0.5, claims=(1, 3), take_all=0.15),
-    "numa-shares": replace(
-        _SHARES, shared=0.9, numa=0.9, constraints=0.9, distinct=0.2, policies=0.8, requests=(2, 3), first_available=0.2
-    ),
-    "share-counters": replace(_SHARES, counters=0.9, uncounted=0.2, claims=(1, 3), admin=0.1),
-    "first-available": Family(first_available=0.8, requests=(1, 3), claims=(1, 3), count=(1, 3), constraints=0.4),
-    "partitions": _PARTITIONS,
-    "partition-nodes": replace(
-        _PARTITIONS, nodes=(2, 3), per_device_nodes=0.4, network=1.0, extra_slices=0.5, contradicting=0.15
-    ),
-    "partition-binding": replace(_PARTITIONS, binding=0.3, binds_to_node=0.2),
-    "partition-names": replace(_PARTITIONS, same_pool_names=0.8, admin=0.1, claims=(1, 3)),
-    "two-drivers": replace(_PARTITIONS, same_pool_names=1.0, busy=0.3, claims=(2, 3), count=(1, 3)),
-    "mig": Family(mig=0.8, busy=0.08, requests=(1, 3), claims=(1, 3), count=(1, 3), first_available=0.2, network=0.1),
-    "partition-all": replace(_PARTITIONS, take_all=0.4, incomplete=0.15, network=0.5, extra_slices=0.4),
-    "fabric": Family(
-        nodes=(2, 3),
-        network=1.0,
-        binding=0.7,
-        binds_to_node=0.4,
-        taints=0.15,
-        first_available=0.3,
-        extra_slices=0.4,
-        generations=0.2,
-    ),
-    "binding": Family(binding=0.3, binds_to_node=0.2, network=0.8),
-    "taints": Family(taints=0.5, take_all=0.15, first_available=0.1),
-    "config": Family(config=0.9, first_available=0.4, requests=(1, 4)),
-    "limits": Family(
-        nodes=(1, 1),
-        count=(1, 20),
-        devices=(11, 17),
-        extra_slices=0.5,
-        first_available=0.5,
-        take_all=0.1,
-        busy=0.02,
-        requests=(1, 2),
-        claims=(1, 3),
-        selectors=0.1,
-    ),
-    "malformed": Family(malformed=0.5, failing_selectors=0.3, first_available=0.3),
-    "selectors": Family(selectors=0.9, failing_selectors=0.15, shared=0.3),
-    "features": Family(
-        features_off=0.25,
-        shared=0.3,
-        counters=0.3,
-        taints=0.3,
-        binding=0.2,
-        admin=0.2,
-        first_available=0.2,
-        per_device_nodes=0.2,
-    ),
-    "mix": Family(
-        shared=0.3,
-        counters=0.3,
-        same_pool_names=0.2,
-        per_device_nodes=0.15,
-        taints=0.15,
-        binding=0.1,
-        binds_to_node=0.05,
-        admin=0.1,
-        take_all=0.1,
-        first_available=0.25,
-        constraints=0.3,
-        config=0.2,
-        generations=0.1,
-        incomplete=0.03,
-        contradicting=0.03,
-        claims=(1, 3),
-        requests=(0, 3),
-        odd_amounts=0.1,
-        odd_names=0.1,
-    ),
-}
-FAMILIES["mix-lists"] = replace(FAMILIES["mix"], lists=0.4, constraints=0.6)
-FAMILIES |= {
-    "eight-alternatives": Family(
-        first_available=0.9,
-        alternatives=(5, 8),
-        requests=(1, 3),
-        claims=(1, 2),
-        count=(1, 4),
-        take_all=0.05,
-        shared=0.3,
-        selectors=0.8,
-        constraints=0.3,
-        config=0.3,
-    ),
-    "list-subrequests": Family(
-        lists=0.8,
-        constraints=1.0,
-        for_alternatives=0.7,
-        first_available=0.9,
-        requests=(2, 3),
-        count=(1, 3),
-        devices=(3, 6),
-        distinct=0.4,
-        busy=0.05,
-        config=0.3,
-    ),
-    "subrequests": Family(
-        constraints=1.0,
-        for_alternatives=0.8,
-        first_available=0.9,
-        requests=(2, 3),
-        count=(1, 3),
-        devices=(3, 6),
-        config=0.6,
-    ),
-    "binding-counts": Family(
-        nodes=(2, 3),
-        binding=0.5,
-        binds_to_node=0.3,
-        network=1.0,
-        count=(2, 4),
-        devices=(3, 6),
-        extra_slices=0.5,
-        per_device_nodes=0.3,
-        shared=0.2,
-        counters=0.3,
-        take_all=0.1,
-    ),
-    "admin-taints": Family(
-        admin=0.6, taints=0.6, busy=0.4, take_all=0.3, shared=0.3, counters=0.3, claims=(1, 3), requests=(1, 3)
-    ),
-    "edge-amounts": replace(_SHARES, edge_amounts=0.6, edge_policies=0.3, policies=0.6, busy=0.3),
-    "edge-policies": replace(_SHARES, edge_amounts=0.3, edge_policies=0.9, policies=1.0, claims=(1, 3)),
-    "edge-names": replace(_SHARES, edge_amounts=0.3, edge_policies=0.4, odd_names=0.7, take_all=0.2),
-    "edge-counters": replace(
-        _PARTITIONS, edge_amounts=0.7, shared=0.3, same_pool_names=0.5, claims=(1, 3), take_all=0.1
-    ),
-    # Each scenario has a family of its own.
-    "drawn": Family(),
-}
+
+def _read(table: str) -> dict[str, Family]:
+    found: dict[str, Family] = {}
+    for line in table.strip().replace("\n ", " ").splitlines():
+        name, *words = line.split()
+        base = found[words.pop(0)[1:]] if words and words[0].startswith("<") else Family()
+        pairs = (word.split("=") for word in words)
+        found[name] = replace(base, **{field: _value(text) for field, text in pairs})
+    return found
+
+
+def _value(text: str) -> Any:
+    least, is_range, most = text.partition("-")
+    return (int(least), int(most)) if is_range else float(text)
+
+
+FAMILIES: dict[str, Family] = _read(_TABLE)
 
 _RARE = {"failing_selectors", "incomplete", "contradicting", "odd_node_selectors", "features_off", "malformed"}
 
