@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner import __version__
+from dra_spawner import __version__, names
 from dra_spawner.cli import command_parser, main
 from tests.all_of_them import all_of_them
 
@@ -34,6 +34,18 @@ def test_help_has_commands_options_and_examples(capsys):
         (): ("demo", "manage warm placeholders"),
         ("demo",): ("--port", "--kubeconfig", "--no-browser", "examples:"),
         ("uninstall",): ("--dry-run", "--namespace", "--force", "examples:", "before:", "rights:", "exit code:"),
+        **{(command,): ("examples:",) for command in ("check", "render", "schema")},
+        ("fit",): ("examples:", "kubectl get", "--format", "exit code:", '{"name": "q1", "objects": [...]}'),
+        ("utilization",): ("examples:", "kubectl get", "--weight gpu.", "exit code:", "keeps a node", '"weighted"'),
+        ("rehearse",): (
+            "examples:",
+            "line:",
+            "profiles:",
+            "nodes (",
+            "exit code:",
+            names.SHAPES_CONFIG_MAP,
+            "in total",
+        ),
     }
     for command, parts in helps.items():
         code, out, _ = run(capsys, *command, "--help")

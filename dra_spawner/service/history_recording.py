@@ -202,6 +202,7 @@ class HistoryLearning(Generic[_Past]):
             self._not_before = self._now() + _READ_AGAIN_AFTER
             self._log_once.present([str(error)])
             return False
+        self._log_once.present(())
         await self._take(past)
         return True
 

@@ -107,26 +107,6 @@ async def test_pods_run_as_processes_that_end_with_the_cluster(tmp_path):
         await bystander.wait()
 
 
-@pytest.mark.promise("The embedded cluster puts devices into the environment of its pods.")
-async def test_devices_are_in_the_environment(tmp_path):
-    exactly = {"deviceClassName": "gpu-share.example.com", "capacity": {"requests": {"memory": "12Gi"}}}
-    template = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "share"},
-        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}},
-    }
-    script = "import os; print(os.environ['DRA_CLAIM_GPU_DEVICE'], os.environ['DRA_CLAIM_GPU_MEMORY'], flush=True)"
-    user = pod("user", sys.executable, "-c", script)
-    user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "share"}]
-    user["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
-    async with EmbeddedCluster(tmp_path / "cluster") as cluster:
-        cluster.publish([*example_objects(), template, user])
-        async with await KubernetesApi.from_kubeconfig(cluster.kubeconfig) as api:
-            await until(api, "user", "Succeeded")
-            assert await api.get_text(f"{POD_PATH}/user/log") == "shared-gpus/gpu-0 15Gi\n"
-
-
 async def test_nodes_may_come_and_go_over_the_api(tmp_path):
     async with (
         EmbeddedCluster(tmp_path / "cluster", runtime=FakeRuntime()) as cluster,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.devcluster.demo.example_nodes import example_nodes, example_objects
 from dra_spawner.devcluster.kubelet.images import PullFailed
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
@@ -66,23 +65,6 @@ async def test_share_reaches_the_process_and_everything_goes_with_the_pod(cluste
         "the pod's directory is gone",
         shows=lambda: list(directories.iterdir()),
     )
-
-
-async def test_two_pods_share_one_device_and_a_third_is_pending(embedded_cluster: ClusterUnderTest, tmp_path: Path):
-    await embedded_cluster.publish(NODE, gpu_class(), gpu_slice("node-a"), share_template("share", "20Gi"))
-    for name in ("one", "two"):
-        await embedded_cluster.publish(reporting_pod(name, tmp_path, template="share"))
-        await embedded_cluster.wait_running(name)
-    await embedded_cluster.publish(reporting_pod("three", tmp_path, template="share"))
-    await embedded_cluster.wait_event("three", "FailedScheduling")
-    seen = [await report(tmp_path, name) for name in ("one", "two")]
-    assert [each["DRA_CLAIM_GPU_MEMORY"] for each in seen] == ["20Gi", "20Gi"]
-    devices = [json.loads(each["DRA_DEVICES"])[0] for each in seen]
-    assert devices[0]["shareID"] != devices[1]["shareID"]
-
-    await embedded_cluster.admin.delete(embedded_cluster.path("pods", "one"))
-    await embedded_cluster.wait_running("three")
-    assert (await report(tmp_path, "three"))["DRA_CLAIM_GPU_DEVICE"] == "node-a/gpu-0"
 
 
 async def test_only_the_named_container_sees_the_device(embedded_cluster: ClusterUnderTest, tmp_path: Path):
@@ -151,14 +133,6 @@ async def test_many_fake_pods_at_once_have_addresses_of_their_own(embedded_clust
         lambda answer: sum(each["status"]["phase"] == "Running" for each in answer["items"]) == len(bodies),
     )
     assert len({each["status"]["podIP"] for each in answer["items"]}) == len(bodies)
-
-
-async def test_examples_of_the_demo_are_accepted(cluster: ClusterUnderTest):
-    await cluster.start_kubelet(fake=True)
-    created = await cluster.publish(*example_objects())
-    nodes = (await cluster.admin.list(resource_path("v1", "nodes")))["items"]
-    assert {node["metadata"]["name"] for node in nodes} == {node["metadata"]["name"] for node in example_nodes()}
-    assert {obj["kind"] for obj in created} == {"DeviceClass", "ResourceSlice"}
 
 
 async def test_hub_account_has_the_shipped_rights_and_no_more(real_cluster: ClusterUnderTest):

@@ -432,13 +432,6 @@ def test_colours_are_for_terminals_only(run, monkeypatch):
     assert "\x1b" not in run(profiles=profiles)[1]
 
 
-def test_help_teaches(capsys):
-    for command in ("check", "render", "schema"):
-        with pytest.raises(SystemExit):
-            main([command, "--help"])
-        assert "examples:" in capsys.readouterr().out
-
-
 def test_what_takes_long_to_import_is_imported_only_for_its_use() -> None:
     """The hub itself would take most of the time of a check."""
     program = (

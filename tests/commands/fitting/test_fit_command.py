@@ -134,15 +134,6 @@ def test_progress_is_shown_on_a_terminal_only():
     assert (code, output, "") == fit(stdin=text)
 
 
-def test_help_teaches(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["fit", "--help"])
-    assert end.value.code == 0
-    shown = capsys.readouterr().out
-    for part in ("examples:", "kubectl get", "--format", "exit code:", '{"name": "q1", "objects": [...]}'):
-        assert part in shown
-
-
 def test_the_command_itself():
     command = Path(sys.executable).with_name("dra-spawner")
     text = json.dumps([*CLUSTER, claim(memory="41Gi")])

@@ -352,15 +352,6 @@ def test_weights_that_are_none(text, capsys):
     assert f"'{text}' is not CLASS=NUMBER" in capsys.readouterr().err
 
 
-def test_help_teaches(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["utilization", "--help"])
-    assert end.value.code == 0
-    shown = capsys.readouterr().out
-    for part in ("examples:", "kubectl get", "--weight gpu.nvidia.com=10", "exit code:", "keeps a node", '"weighted"'):
-        assert part in shown
-
-
 def test_the_command_itself(tmp_path, capsys):
     (tmp_path / "cluster.json").write_text(json.dumps(api_list(*CLUSTER)))
     assert main(["utilization", "--weight", "gpu=2.5", "--format", "json", str(tmp_path / "cluster.json")]) == 0

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from dra_spawner import names
 from dra_spawner.cli import main
 from dra_spawner.commands.rehearsing.rehearse_command import RehearseOptions
 from dra_spawner.history.database import HistoryDatabase
@@ -235,14 +234,6 @@ def test_objects_that_make_no_sense_are_told(run: Run) -> None:
 def test_a_cluster_that_cannot_be_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["rehearse", "10 of gpu-slice now", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "dra-spawner rehearse: The cluster cannot be found by " in capsys.readouterr().err
-
-
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["rehearse", "--help"])
-    out = capsys.readouterr().out
-    for part in ("examples:", "line:", "profiles:", "nodes (", "exit code:", names.SHAPES_CONFIG_MAP, "in total"):
-        assert part in out
 
 
 def test_the_clock_is_the_real_one() -> None:
