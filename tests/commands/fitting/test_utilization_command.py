@@ -298,24 +298,20 @@ def test_lists_whose_items_do_not_say_their_kind():
     assert figures(nodes, api_list(item, held, user))["nodes"]["n01"]["weighted"] == 0.25
 
 
-@all_of_them(
-    "text, message",
-    {
-        "empty": ("", "standard input: has no objects in it"),
-        "cut": ('{"kind": "Node"', "standard input, line 1: the text ends in the middle of it"),
-        "foreign": ('\n{"a": 1}', "standard input, line 2: has no kind; expected an API object"),
-        "nameless": ('{"kind": "Node", "metadata":\n{}}', "line 2: metadata.name: is required"),
-        "no metadata": ('{"kind": "Pod",\n"metadata": 1}', "line 2: metadata.name: is required"),
-        "name": ('{"kind": "Node", "metadata": {\n"name": 1}}', "line 2: metadata.name: must be a str"),
-        "version": ('{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1alpha3"}', "cannot be read, only"),
-    },
-)
-def test_bad_input_is_reported_by_file_line_and_field(text, message):
-    code, output, messages = utilization(stdin=text.encode() or b" ")
-    assert (code, output) == (2, "")
-    assert messages.startswith("dra-spawner utilization: standard input")
-    assert message in messages
-    assert messages.count("\n") == 1
+def test_wrong_input_is_reported(tmp_path):
+    """As by ``fit``, which reads the same files by the same code."""
+    missing = str(tmp_path / "none.json")
+    for found, message in (
+        (utilization(stdin=b" "), "standard input: has no objects in it"),
+        (utilization(stdin=b'{"kind": "Pod",\n"metadata": 1}'), "standard input, line 2: metadata.name: is required"),
+        (
+            utilization(stdin=b'{"kind": "Node", "metadata": {\n"name": 1}}'),
+            "standard input, line 2: metadata.name: must",
+        ),
+        (utilization(files=(missing,)), f"{missing}: No such file or directory\n"),
+    ):
+        assert found[:2] == (2, "")
+        assert found[2].startswith(f"dra-spawner utilization: {message}")
 
 
 @all_of_them(
@@ -329,12 +325,6 @@ def test_a_weight_that_would_do_nothing(objects, there):
     code, output, messages = utilization(*objects, weights={"gpus": Fraction(2)})
     assert (code, output) == (2, "")
     assert messages == f"dra-spawner utilization: --weight: the input has no DeviceClass gpus; {there}\n"
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    code, _, messages = utilization(files=(str(tmp_path / "none.json"),))
-    assert code == 2
-    assert messages == f"dra-spawner utilization: {tmp_path / 'none.json'}: No such file or directory\n"
 
 
 def test_progress_is_for_terminals_and_leaves_nothing_behind():
