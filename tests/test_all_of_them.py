@@ -11,11 +11,6 @@ from tests.all_of_them import all_of_them
 ROWS = {"sound": (2, 2), "one": (3, 2), "two": (3, 1), "three": [3, 0]}
 
 
-@pytest.fixture
-def fixture() -> str:
-    return "shared"
-
-
 @pytest.mark.parametrize("rows", [ROWS, [pytest.param(*row, id=name) for name, row in ROWS.items()]], ids=["mapping", "parameters"])  # fmt: skip
 def test_each_row_that_fails_is_named(rows: object) -> None:
     @all_of_them("one, other", rows)  # type: ignore[arg-type]
@@ -39,16 +34,6 @@ def test_a_row_without_a_name_is_shown() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         check()
     assert caught.value.exceptions[0].__notes__ == ["row: (3, 2)"]
-
-
-@all_of_them("one, other", [(1, 2)])
-def test_other_arguments_are_fixtures(fixture: str, one: int, other: int) -> None:
-    assert (fixture, one, other) == ("shared", 1, 2)
-
-
-@all_of_them("row", {"first": 1, "second": 2})
-async def test_a_coroutine_is_awaited(row: int) -> None:
-    assert row
 
 
 def test_a_table_without_rows_is_refused() -> None:

@@ -5,21 +5,6 @@ import pytest
 from tests.polling import eventually, eventually_sync
 
 
-async def test_the_first_true_answer_is_returned():
-    answers = iter([0, "", 7, 8])
-    assert await eventually(lambda: next(answers), "a true answer") == 7
-    assert eventually_sync(iter([None, 3]).__next__, "a true answer") == 3
-
-
-async def test_an_answer_may_be_awaited():
-    answers = iter([False, True])
-
-    async def ask() -> bool:
-        return next(answers)
-
-    assert await eventually(ask, "a true answer") is True
-
-
 async def test_the_failure_names_the_awaited_and_the_last_state():
     with pytest.raises(AssertionError, match=r"^not within 0.05 s: the pod is gone; last: \[\]$"):
         await eventually(list, "the pod is gone", 0.05)

@@ -149,9 +149,3 @@ async def test_hub_account_has_the_shipped_rights_and_no_more(real_cluster: Clus
             with pytest.raises(KubernetesError) as refused:
                 await request
             assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
-
-
-def test_synchronous_tests_can_use_the_cluster(cluster: ClusterUnderTest, tmp_path: Path):
-    cluster.run(cluster.publish(NODE, reporting_pod("user", tmp_path)))
-    running = cluster.run(cluster.wait_running("user"))
-    assert running["spec"]["nodeName"] == "node-a"

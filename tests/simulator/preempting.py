@@ -20,7 +20,7 @@ from dra_spawner.simulator.scheduler.scheduling import ClusterView, SchedulingAt
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.simulator.changes import reserve
 
-__all__ = ["cluster_view", "find_preemption", "place_by_preemption"]
+__all__ = ["cluster_view", "place_by_preemption"]
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def cluster_view(snapshot: Snapshot) -> ClusterView:
     )
 
 
-def find_preemption(snapshot: Snapshot, pod: Pod) -> SchedulerPreemption | None:
+def _find_preemption(snapshot: Snapshot, pod: Pod) -> SchedulerPreemption | None:
     """The node that kube-scheduler would clear for a pod, and the victims; None without a useful preemption."""
     requirements = claim_requirements(pod, snapshot.state)
     if isinstance(requirements, FilterVerdict):
@@ -62,7 +62,7 @@ def place_by_preemption(snapshot: Snapshot, pod: Pod) -> tuple[str, tuple[Pod, .
     where = snapshot.place(pod)
     if isinstance(where, str):
         return where, ()
-    found = find_preemption(snapshot, pod)
+    found = _find_preemption(snapshot, pod)
     if found is None:
         return where
     snapshot.fork()
