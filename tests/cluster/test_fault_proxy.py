@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, KubernetesTimeout, KubernetesUnavailable
-from tests.cluster.fault_proxy import Fault, FaultProxy, Request
+from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import PATIENCE_SECONDS
 
@@ -29,34 +29,6 @@ async def api(cluster: ClusterUnderTest, proxy: FaultProxy) -> AsyncIterator[Kub
 
 def secret(name: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
-
-
-async def test_requests_pass_and_are_recorded(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
-    await api.create(cluster.path("secrets"), secret("a"))
-    await api.get(cluster.path("secrets", "a"))
-    await api.list(cluster.path("secrets"))
-    await api.delete(cluster.path("secrets", "a"))
-    path = cluster.path("secrets")
-    assert proxy.requests == [
-        Request("create", path, "secrets", cluster.namespace, "a"),
-        Request("get", f"{path}/a", "secrets", cluster.namespace, "a"),
-        Request("list", path, "secrets", cluster.namespace, ""),
-        Request("delete", f"{path}/a", "secrets", cluster.namespace, "a"),
-    ]
-    assert proxy.count("create") == proxy.count("get", "secrets") == 1
-    assert proxy.count(resource="pods") == 0
-
-
-async def test_watch_passes_as_it_happens(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
-    version = (await api.list(cluster.path("secrets")))["metadata"]["resourceVersion"]
-    changes = api.watch(cluster.path("secrets"), resource_version=version, watch_seconds=30)
-    first = asyncio.ensure_future(anext(changes))
-    await api.create(cluster.path("secrets"), secret("a"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        event_type, obj = await first
-    assert (event_type, obj["metadata"]["name"]) == ("ADDED", "a")
-    await changes.aclose()
-    assert proxy.count("watch", "secrets") == 1
 
 
 #: A fault by the name of the secret that is created, the error of the client, and whether there is a secret then.
