@@ -12,6 +12,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.doctor.facts import Account
 from dra_spawner.doctor.installation import settings_of
 from dra_spawner.doctor.needed_rights import needed_rights
+from dra_spawner.kube.cluster_watch import RESOURCES
 from tests.chart.granted_rights import granted
 from tests.chart.rendering import EVERYTHING, IMAGE, of_kind, rendered
 
@@ -48,6 +49,10 @@ class Features:
         }
 
 
+def own(on: Features) -> str:
+    return HUB_NAMESPACE
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """What one module asks.
@@ -66,7 +71,7 @@ class Row:
     verbs: str
     group: str = ""
     when: Callable[[Features], object] = lambda on: True
-    where: Callable[[Features], str] = lambda on: HUB_NAMESPACE
+    where: Callable[[Features], str] = own
     name: str = ""
 
 
@@ -90,102 +95,49 @@ def networks(on: Features) -> bool:
     return "networkAttachments" in on.hub
 
 
+def both(on: Features) -> bool:
+    return on.users and on.placeholders
+
+
 S, H = Account.SERVICE, Account.HUB
+C = "placeholders/controller"
+OBJECTS, TICKETS, MULTUS = "create list patch delete", names.TICKETS_CONFIG_MAP, "k8s.cni.cncf.io"
+WEBHOOKS = ("validatingwebhookconfigurations", "list", "admissionregistration.k8s.io")
 TABLE = (
-    *(Row("kube/cluster_watch.py", S, each, WATCH, where=cluster) for each in ("nodes", "pods")),
-    *(
-        Row("kube/cluster_watch.py", S, each, WATCH, DRA, where=cluster)
-        for each in ("deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates", "resourceslices")
-    ),
+    *(Row("kube/cluster_watch.py", S, each.plural, WATCH, each.group, where=cluster) for each in RESOURCES.values()),
     Row("kube/leader.py", S, "leases", "create", names.COORDINATION_GROUP),
     Row("kube/leader.py", S, "leases", "get update", names.COORDINATION_GROUP, name="dra-spawner"),
     Row("service/leader_label.py", S, "pods", "patch"),
     # Idle servers, and servers for which placeholders are preempted, in namespaces of users.
     Row("service/idle/idle_servers.py", S, "pods", "patch", "", lambda on: on.users and on.idle, cluster),
+    Row(f"{C}/round/executor.py", S, "pods", "patch", "", both, cluster),
     Row(
-        "placeholders/controller/round/executor.py",
-        S,
-        "pods",
-        "patch",
-        "",
-        lambda on: on.users and on.placeholders,
-        cluster,
+        f"{C}/sources/server_namespaces.py", S, "namespaces", WATCH, "", lambda on: both(on) or (on.users and on.idle), cluster,
     ),
+    Row(f"{C}/sources/shapes_source.py", S, "configmaps", WATCH, when=placeholders, name=names.SHAPES_CONFIG_MAP),
     Row(
-        "placeholders/controller/sources/server_namespaces.py",
-        S,
-        "namespaces",
-        WATCH,
-        when=lambda on: on.users and (on.placeholders or on.idle),
-        where=cluster,
+        f"{C}/sources/override_store.py", S, "configmaps", "get list watch update", when=placeholders, name=names.SETTINGS_CONFIG_MAP,
     ),
-    Row(
-        "placeholders/controller/sources/shapes_source.py",
-        S,
-        "configmaps",
-        WATCH,
-        when=placeholders,
-        name=names.SHAPES_CONFIG_MAP,
+    Row(f"{C}/round/executor.py", S, "pods", "create delete patch", "", placeholders),
+    Row(f"{C}/round/executor.py", S, "resourceclaims", "create delete get patch", DRA, placeholders),
+    Row(f"{C}/round/executor.py", S, "resourceclaims/status", "patch", DRA, placeholders),
+    Row(f"{C}/round/executor.py", S, "resourceclaims/binding", "patch", DRA, placeholders, cluster),
+    Row(f"{C}/round/executor.py", S, "nodes", "patch", "", placeholders, cluster),
+    Row(f"{C}/round/drained_devices.py", S, "devicetaintrules", "create update delete", DRA, placeholders, cluster),
+    Row(f"{C}/round/cluster_limits.py", S, "resourcequotas", WATCH, "", placeholders),
+    Row(f"{C}/round/cluster_limits.py", S, "events", "list", "", placeholders),
+    *(
+        Row(f"{C}/records/event_recorder.py", S, "events", "create patch", names.EVENTS_GROUP, placeholders, where)
+        for where in (own, lambda on: "default")
     ),
-    Row(
-        "placeholders/controller/sources/override_store.py",
-        S,
-        "configmaps",
-        "get list watch update",
-        when=placeholders,
-        name="dra-spawner-settings",
+    Row("service/tickets/followed_tickets.py", S, "configmaps", "get list watch update", "", queue, queue, TICKETS),
+    Row("ticket_store/ticket_store.py", H, "configmaps", "create", "", queue, queue),
+    Row("ticket_store/ticket_store.py", H, "configmaps", "get update", "", queue, queue, TICKETS),
+    *(
+        Row("spawner/objects/api_objects.py", H, each, OBJECTS, DRA, when, where)
+        for each in ("resourceclaims", "resourceclaimtemplates")
+        for when, where in ((lambda on: True, own), (users, cluster))
     ),
-    Row("placeholders/controller/round/executor.py", S, "pods", "create delete patch", when=placeholders),
-    Row("placeholders/controller/round/executor.py", S, "resourceclaims", "create delete get patch", DRA, placeholders),
-    Row("placeholders/controller/round/executor.py", S, "resourceclaims/status", "patch", DRA, placeholders),
-    Row("placeholders/controller/round/executor.py", S, "resourceclaims/binding", "patch", DRA, placeholders, cluster),
-    Row("placeholders/controller/round/executor.py", S, "nodes", "patch", "", placeholders, cluster),
-    Row(
-        "placeholders/controller/round/drained_devices.py",
-        S,
-        "devicetaintrules",
-        "create update delete",
-        DRA,
-        placeholders,
-        cluster,
-    ),
-    Row("placeholders/controller/round/cluster_limits.py", S, "resourcequotas", WATCH, when=placeholders),
-    Row("placeholders/controller/round/cluster_limits.py", S, "events", "list", when=placeholders),
-    Row(
-        "placeholders/controller/records/event_recorder.py", S, "events", "create patch", "events.k8s.io", placeholders
-    ),
-    Row(
-        "placeholders/controller/records/event_recorder.py",
-        S,
-        "events",
-        "create patch",
-        "events.k8s.io",
-        placeholders,
-        lambda on: "default",
-    ),
-    Row(
-        "service/tickets/followed_tickets.py",
-        S,
-        "configmaps",
-        "get list watch update",
-        when=queue,
-        where=queue,
-        name=names.TICKETS_CONFIG_MAP,
-    ),
-    Row("ticket_store/ticket_store.py", H, "configmaps", "create", when=queue, where=queue),
-    Row(
-        "ticket_store/ticket_store.py",
-        H,
-        "configmaps",
-        "get update",
-        when=queue,
-        where=queue,
-        name=names.TICKETS_CONFIG_MAP,
-    ),
-    Row("spawner/objects/api_objects.py", H, "resourceclaims", "create list patch delete", DRA),
-    Row("spawner/objects/api_objects.py", H, "resourceclaimtemplates", "create list patch delete", DRA),
-    Row("spawner/objects/api_objects.py", H, "resourceclaims", "create list patch delete", DRA, users, cluster),
-    Row("spawner/objects/api_objects.py", H, "resourceclaimtemplates", "create list patch delete", DRA, users, cluster),
     Row("spawner/devices/facts_reading.py", H, "namespaces", "get"),
     Row("spawner/hub_start/shape_publication.py", H, "configmaps", "create"),
     Row("spawner/hub_start/shape_publication.py", H, "configmaps", "get update", name=names.SHAPES_CONFIG_MAP),
@@ -195,32 +147,11 @@ TABLE = (
         for each in ("deviceclasses", "resourceslices", "resourceclaims", "devicetaintrules")
     ),
     Row("spawner/devices/reader.py", H, "nodes", "list", where=cluster),
+    Row("spawner/devices/facts_reading.py", H, *WEBHOOKS, lambda on: "webhooks" in on.hub, cluster),
+    Row("spawner/devices/facts_reading.py", H, NETWORKS, "list", MULTUS, networks, cluster),
+    Row("spawner/steps/vlan.py", H, NETWORKS, OBJECTS, MULTUS, lambda on: networks(on) and not on.users),
     Row(
-        "spawner/devices/facts_reading.py",
-        H,
-        "validatingwebhookconfigurations",
-        "list",
-        "admissionregistration.k8s.io",
-        lambda on: "webhooks" in on.hub,
-        cluster,
-    ),
-    Row("spawner/devices/facts_reading.py", H, NETWORKS, "list", "k8s.cni.cncf.io", networks, cluster),
-    Row(
-        "spawner/steps/vlan.py",
-        H,
-        NETWORKS,
-        "create list patch delete",
-        "k8s.cni.cncf.io",
-        lambda on: networks(on) and not on.users,
-    ),
-    Row(
-        "spawner/steps/vlan.py",
-        H,
-        NETWORKS,
-        "create patch delete",
-        "k8s.cni.cncf.io",
-        lambda on: networks(on) and on.users,
-        cluster,
+        "spawner/steps/vlan.py", H, NETWORKS, "create patch delete", MULTUS, lambda on: networks(on) and on.users, cluster,
     ),
     Row("spawner/accounts/intel_gas_ledger.py", H, "pods", "list", "", lambda on: "allPods" in on.hub, cluster),
     # What KubeSpawner asks in namespaces of users.
@@ -232,7 +163,7 @@ TABLE = (
         Row("spawner/spawner.py", H, each, "create delete", "", lambda on: "userSecrets" in on.hub, cluster)
         for each in ("secrets", "services")
     ),
-)
+)  # fmt: skip
 
 
 def combinations() -> Iterator[Features]:

@@ -1,4 +1,4 @@
-"""Shipped objects fit the service and grant the rights that it uses (tests/service/test_service_rights.py)."""
+"""Shipped objects fit the service. Its rights: tests/chart/test_rights_table.py, and test_service_rights.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from dra_spawner import names
-from dra_spawner.kube.cluster_watch import RESOURCES
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.controller.round.reconciler import KINDS_OF_DECISIONS
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
@@ -18,11 +17,7 @@ from dra_spawner.placeholders.planner.round import DenialCause
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from tests.cluster.access import (
-    PLACEHOLDER_RULES,
-    SERVICE_RULES,
-    USER_NAMESPACES_RULES,
     manifests,
-    shipped_objects,
 )
 from tests.service.unstarted_watch import unstarted_controller
 
@@ -34,56 +29,6 @@ def of_kind(kind: str) -> dict[str, Any]:
     of_it = [each for each in manifests("jupyterhub") if each["kind"] == kind]
     (found,) = [each for each in of_it if kind != "ConfigMap" or "data" in each]
     return found
-
-
-def rules_of(part: str) -> set[tuple[str, ...]]:
-    return {
-        (document["kind"], group, resource, verb, *rule.get("resourceNames", ()))
-        for document in shipped_objects("jupyterhub", part)
-        for rule in document.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
-def test_rules_of_the_service_are_the_ones_that_are_used() -> None:
-    followed = {
-        ("ClusterRole", resource.group, resource.plural, verb)
-        for resource in RESOURCES.values()
-        for verb in ("list", "watch")
-    }
-    lease: set[tuple[str, ...]] = {("Role", "coordination.k8s.io", "leases", "create")}
-    name = DRASpawnerService().lease_name
-    lease |= {("Role", "coordination.k8s.io", "leases", verb, name) for verb in ("get", "update")}
-    assert rules_of(SERVICE_RULES) == followed | lease | {("Role", "", "pods", "patch")}
-
-
-def test_rules_of_placeholders_are_the_ones_that_are_used() -> None:
-    dra = "resource.k8s.io"
-    assert rules_of(PLACEHOLDER_RULES) == {
-        ("ClusterRole", "", "nodes", "patch"),
-        ("ClusterRole", dra, "resourceclaims/binding", "patch"),
-        *(("ClusterRole", dra, "devicetaintrules", verb) for verb in ("create", "update", "delete")),
-        *(("Role", "", "configmaps", verb, names.SHAPES_CONFIG_MAP) for verb in ("list", "watch")),
-        *(("Role", "", "configmaps", verb, names.SETTINGS_CONFIG_MAP) for verb in ("get", "list", "watch", "update")),
-        *(("Role", "", "pods", verb) for verb in ("create", "delete", "patch")),
-        *(("Role", dra, "resourceclaims", verb) for verb in ("create", "delete", "get", "patch")),
-        ("Role", dra, "resourceclaims/status", "patch"),
-        ("Role", "", "resourcequotas", "list"),
-        ("Role", "", "resourcequotas", "watch"),
-        ("Role", "", "events", "list"),
-        *(("Role", names.EVENTS_GROUP, "events", verb) for verb in ("create", "patch")),
-    }
-
-
-def test_rules_of_user_namespaces_are_the_ones_that_are_used() -> None:
-    """Besides the others, as tests/service/test_user_namespaces.py uses them."""
-    assert rules_of(USER_NAMESPACES_RULES) == {
-        ("ClusterRole", "", "pods", "patch"),
-        ("ClusterRole", "", "namespaces", "list"),
-        ("ClusterRole", "", "namespaces", "watch"),
-    }
 
 
 def test_roles_are_bound_to_their_accounts() -> None:
