@@ -256,13 +256,8 @@ def test_an_upgrade_leaves_the_number_of_replicas() -> None:
     assert "replicas" not in of_kind(rendered({**IMAGE, "service": {"replicas": None}}), "Deployment")["spec"]
 
 
-def test_without_placeholders_nothing_is_granted_for_them() -> None:
-    objects = rendered(IMAGE)
-    assert "PriorityClass" not in {each["kind"] for each in objects}
-    rules = of_kind(objects, "Role", "-service")["rules"] + of_kind(objects, "ClusterRole", "-service")["rules"]
-    granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
-    writing = {each for each in granted if each[1] not in ("get", "list", "watch")}
-    assert writing == {("leases", "create"), ("leases", "update"), ("pods", "patch")}
+def test_without_placeholders_there_is_no_priority_for_them() -> None:
+    assert "PriorityClass" not in {each["kind"] for each in rendered(IMAGE)}
 
 
 @all_of_them(
@@ -321,17 +316,6 @@ def test_services_and_the_pods_they_select() -> None:
     assert of_kind(objects, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_the_queue_needs_rights_to_one_config_map_alone() -> None:
-    values = {**IMAGE, "placeholders": {"enabled": True}, "service": {"config": {"tickets": True}}}
-    shared = {**values, "service": {"config": {"tickets": True, "tickets_namespace": "shared"}}}
-    for wanted, space in ((values, "jupyterhub"), (shared, "shared")):
-        roles = [
-            each
-            for each in rendered(wanted, namespace="jupyterhub")
-            if each["kind"] == "Role" and "-tickets" in each["metadata"]["name"]
-        ]
-        named = [rule for each in roles for rule in each["rules"] if rule["verbs"] != ["create"]]
-        assert {each["metadata"]["namespace"] for each in roles} == {space}
-        assert {name for rule in named for name in rule["resourceNames"]} == {names.TICKETS_CONFIG_MAP}
+def test_a_queue_without_placeholders_is_refused() -> None:
     with pytest.raises(RenderingFailed, match="tickets has no effect without placeholders"):
         rendered({**IMAGE, "service": {"config": {"tickets": True}}})
