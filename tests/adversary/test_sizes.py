@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.dra.model.same_hardware import same_hardware
 from dra_spawner.dra.quantity import Quantity
@@ -23,12 +21,11 @@ from tests.all_of_them import all_of_them
 from tests.chart.browser_session import BrowserSession, error_in
 from tests.cluster.under_test import ClusterUnderTest
 from tests.dra.builders import device_json, make_slice
-from tests.integration.devices import classes, node_with, shareable
 from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
 from tests.integration.hub_process import HubProcess
 from tests.placeholders.planner.objects import GPU
 from tests.polling import eventually
-from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+from tests.spawner.hub_side import HubSide
 
 SHARE = "gpu-share.example.com"
 NOTHING = ("0", "0Gi", "-1Gi", "-10e18", "1e4294967299")
@@ -187,16 +184,6 @@ def test_a_published_shape_of_an_overflowing_size_is_broken() -> None:
                 shape_from({**value, "claims": {"gpu": claim}})
 
 
-def test_render_refuses_an_overflowing_size(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "profiles.yaml"
-    override = {"device_claims": WAYS["raw spec"]("10e18")}
-    file.write_text(json.dumps([{"display_name": "x", "slug": "x", "kubespawner_override": override}]))
-    assert main(["render", str(file)]) == 1
-    found = capsys.readouterr()
-    assert "spec.devices.requests[0].exactly.capacity.requests.memory: found '10e18'; allowed: a quantity" in found.err
-    assert "10e18" not in found.out
-
-
 # --- the last line of defence -----------------------------------------------------------------------------------------
 
 
@@ -236,32 +223,6 @@ async def test_each_size_in_a_claim_is_checked_before_it_is_created(
         assert not KUBERNETES_WORDS.search(str(error))
         assert [each for each in faulty.requests() if each.startswith("create")] == []
         assert await objects_of(cluster) == []
-
-
-async def test_limits_apply_to_the_reserved_amount(cluster: ClusterUnderTest) -> None:
-    """12Gi in steps of 5Gi are 15Gi: more than the profile offers."""
-    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-    with kubernetes_of(cluster.hub_kubeconfig):
-        side = HubSide(cluster.hub_kubeconfig, cluster.namespace)
-        choices = {"from_policy": {"largest": "12Gi"}}
-        side.spawner_config.profile_list = [
-            {
-                "display_name": "Share",
-                "slug": "share",
-                "kubespawner_override": {"device_claims": WAYS["capacity"]("5Gi")},
-                "profile_options": {"memory": {"display_name": "Memory", "choices": choices}},
-            }
-        ]
-        spawner = side.user("ada").spawner
-        for size in ("12Gi", "11Gi", "10241Mi"):
-            spawner.user_options = {"profile": "share", "memory": size}
-            with pytest.raises(SpawnRefused, match="has no choice"):
-                await spawner.load_user_options()
-        for size in ("10Gi", "9Gi"):
-            spawner.user_options = {"profile": "share", "memory": size}
-            spawner.clear_state()
-            await spawner.load_user_options()
-        await end_hub_side()
 
 
 def test_a_driver_that_says_that_all_devices_are_one() -> None:

@@ -224,7 +224,7 @@ def test_nothing_else_can_be_picked(catalog):
 def test_limits_apply_to_the_reserved_amount(catalog):
     made = profile(**option({"from_policy": {"largest": "12Gi"}}))
     assert list(generated(made, catalog)) == ["5Gi", "10Gi"]
-    for picked, is_offered in (("12Gi", False), ("11Gi", False), ("9Gi", True)):
+    for picked, is_offered in (("12Gi", False), ("11Gi", False), ("10241Mi", False), ("9Gi", True)):
         assert (picked in generated(made, catalog, picked={"profile": "gpu", "memory": picked})) is is_offered
     made = profile(**option({"from_policy": {"smallest": "12Gi", "largest": "20Gi"}}))
     assert list(generated(made, catalog)) == ["15Gi", "20Gi"]
