@@ -30,7 +30,7 @@ def test_version(capsys):
 
 @pytest.mark.promise("`dra-spawner` alone lists all commands.")
 def test_help_has_commands_options_and_examples(capsys):
-    helps = {
+    helps: dict[tuple[str, ...], tuple[str, ...]] = {
         (): ("demo", "manage warm placeholders"),
         ("demo",): ("--port", "--kubeconfig", "--no-browser", "examples:"),
         ("uninstall",): ("--dry-run", "--namespace", "--force", "examples:", "before:", "rights:", "exit code:"),
