@@ -130,7 +130,7 @@ class TicketStanding:
         moves = "You move up when one of them gets a device or leaves."
         if before == 1:
             moves = "You move up when that person gets a device or leaves."
-        found = f"{_persons(before)} before you. {moves}" if before else "The next device that is free is for you."
+        found = f"{_persons(before)} before you. {moves}" if before else "What becomes free next is for you."
         if self.ticket.is_behind:
             found += " You have used up your device-hours, so others come first."
         return found

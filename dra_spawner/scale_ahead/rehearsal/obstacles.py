@@ -157,12 +157,14 @@ def limit_obstacles(situation: RehearsalSituation, new: NewServers, waiting: int
             waiting,
         )
     elif waiting > 0:
+        left = settings.placeholders_left
+        prepared = f"only {left} servers" if left > 1 else "only 1 server" if left else "no server"
         others = f", {settings.placeholders_of_others} of them for others" if settings.placeholders_of_others else ""
         yield RehearsalProblem(
             ProblemCode.PLACEHOLDER_LIMIT,
             f"max of placeholders of {situation.expected.profile} is {settings.max_placeholders}{others}; "
             f"{situation.wanted} are needed",
-            f"only {settings.placeholders_left} servers can be prepared in advance",
+            f"{prepared} can be prepared in advance",
             waiting,
         )
 

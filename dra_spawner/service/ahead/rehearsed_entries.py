@@ -19,6 +19,8 @@ from dra_spawner.service.ahead.rehearsals import Rehearsals
 
 log = logging.getLogger(__name__)
 
+#: Begin of a problem about one entry.
+OF_ENTRIES: Final = "Scale-ahead: calendar entry "
 #: Entries that begin later are not rehearsed yet.
 _AHEAD: Final = timedelta(days=1)
 _INTERVAL_SECONDS: Final = 600.0
@@ -66,7 +68,7 @@ class RehearsedEntries:
         """Entries whose users cannot all start in time, as sentences by their begin; and how many are left out."""
         now = self._controller.now()
         found = [
-            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M %Z}: {_verdict(result)}"
+            f"{OF_ENTRIES}{entry.name!r} at {entry.begins:%Y-%m-%d %H:%M %Z}: {_verdict(result)}"
             for entry, result in self.results.items()
             if not result.is_possible and entry.begins > now
         ]

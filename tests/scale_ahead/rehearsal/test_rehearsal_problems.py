@@ -112,6 +112,9 @@ def test_the_limit_of_placeholders() -> None:
     )
     assert found.with_orders == Waits(6, LEAD, LEAD)
     assert [each.nodes for each in found.orders] == [2]
+    for most, prepared in ((1, "only 1 server"), (0, "no server")):
+        found = answer(hub("a"), expect(30, ramp=timedelta(0)), max_placeholders=most)
+        assert found.verdict.endswith(f": {prepared} can be prepared in advance."), found.verdict
     assert answer(hub("a"), expect(8), max_placeholders=2).is_possible
     assert answer(hub("a"), expect(24), max_placeholders=17).is_possible, "the limit keeps nobody from the new node"
     assert answer(hub("a"), expect(30), max_placeholders=30).is_possible

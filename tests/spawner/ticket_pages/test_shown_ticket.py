@@ -12,7 +12,7 @@ from dra_spawner.spawner.ticket_pages.shown_ticket import ShownState, kept_ticke
 from tests.all_of_them import all_of_them
 
 NOW = datetime(2030, 1, 1, 14, tzinfo=UTC)
-FIRST = "The next device that is free is for you."
+FIRST = "What becomes free next is for you."
 OPEN = "Keep a page of the hub open, such as Home: nothing tells you when all are closed."
 UNKNOWN = f"How long it takes is not known yet. {OPEN}"
 OTHERS = "2 persons are before you. You move up when one of them gets a device or leaves."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from dra_spawner.placeholders.controller.answers.availability import choice_order
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
+from dra_spawner.scale_ahead.calendars.class_limits import ClassLimits
 from dra_spawner.service.ahead.choice_titles import title_of
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.classes.class_feed import feed_query
@@ -63,7 +64,7 @@ class ClassesPage(OverridePage):
             warnings=[each for each in classes if each["is_own"] and _is_no(each["next"])],
             own_requests=[each for each in requests if each["is_own"]],
             open_requests=[each for each in requests if each["is_open"]] if who.is_operator else [],
-            choices=choices,
+            choices=by_limits(choices, who.limits),
             limits=who.limits,
             can_change=is_known,
             prepares=is_known and controller is not None and not controller.not_preparing_because(),
@@ -82,6 +83,14 @@ class ClassesPage(OverridePage):
 def choices_in_form(names: Iterable[str]) -> list[str]:
     """Choices as the form of a class lists them: single options first, as combinations are many; sizes by amount."""
     return sorted(names, key=lambda name: (is_combination(name), choice_order(name)))[:_CHOICES]
+
+
+def by_limits(choices: Sequence[str], limits: ClassLimits | None) -> dict[str, list[str]]:
+    """Choices, with a heading above those that a person may only ask for; without a heading if all are allowed."""
+    allowed = [each for each in choices if limits is None or limits.allows_choice(each)]
+    if len(allowed) == len(choices):
+        return {"": allowed} if allowed else {}
+    return {"You may announce": allowed, "Ask an administrator for": [each for each in choices if each not in allowed]}
 
 
 def _is_no(time: Mapping[str, Any] | None) -> bool:

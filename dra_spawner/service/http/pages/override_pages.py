@@ -10,7 +10,7 @@ from tornado.httputil import url_concat
 from tornado.web import HTTPError
 
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.placeholders.planner.targets.overrides import WHOLE_SERVICE, OverrideKind
+from dra_spawner.placeholders.planner.targets.overrides import WHOLE_SERVICE, OverrideKind, Overrides
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.context import Role
@@ -219,11 +219,15 @@ class AuditPage(OverridePage):
         overrides = controller.overrides if controller is not None else None
         problem = overrides.unknown_because if overrides is not None else ""
         settings = list(set_by_people(controller).values()) if controller is not None else []
-        trail = list(reversed(overrides.present.audit)) if overrides is not None and not problem else []
+        present = overrides.present if overrides is not None and not problem else Overrides()
+        trail = list(reversed(present.audit))
+        raised = present.classes.active(self.now).raised
         await self.render(
             "audit_page.html",
             settings=[(each, *_SETTING_WORDS[OverrideKind(each.setting["kind"])]) for each in settings],
             address_of=_address_of,
+            raised=[(present.entries.get(name, {}).get("name", name), each) for name, each in sorted(raised.items())],
+            number_of_entries=len(present.entries),
             trail=[{**audit_json(each), "details": change_text(each.details)} for each in trail[:_AUDIT_SHOWN]],
             all_changes=len(trail),
             problem=problem,

@@ -14,6 +14,7 @@ from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.planner.targets.shapes import device_classes
 from dra_spawner.profiles.drivers import DriverNotUsable
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.service.ahead.rehearsed_entries import OF_ENTRIES
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.api.forecast_handler import expected_json
 from dra_spawner.service.http.api.override_handlers import audit_json
@@ -43,7 +44,7 @@ async def today_json(context: ServiceContext) -> dict[str, Any]:
         "warnings": sum(each["severity"] == Severity.WARNING for each in wrong),
         "waiting": [each async for each in _waiting(context, waiting[:_WAITING_SHOWN])],
         "all_waiting": len(waiting),
-        "expected": _expected(context, now),
+        "expected": _coming(context, now)[:_SHOWN],
         "done": list(_done(done, now - _PAST)),
         "by_people": list(_by_people(controller, now - _PAST)),
         "since": (now - _PAST).isoformat(),
@@ -66,7 +67,9 @@ async def _all_wrong(context: ServiceContext, now: datetime) -> Any:
     for each in context.readiness().reasons:
         yield _problem(Severity.ERROR, each)
     for each in context.problems():
-        yield _problem(Severity.WARNING, each)
+        # Below, each entry has its newest verdict.
+        if not each.startswith(OF_ENTRIES):
+            yield _problem(Severity.WARNING, each)
     controller = context.controller
     if controller is not None:
         for choice in await profiles_json(context):
@@ -75,7 +78,7 @@ async def _all_wrong(context: ServiceContext, now: datetime) -> Any:
                 yield _problem(Severity.ERROR, sentence, page="placeholders")
         for limited in limited_json(controller):
             yield _problem(Severity.WARNING, limited["reason"], page="placeholders")
-        for entry in _expected(context, now):
+        for entry in _coming(context, now):
             rehearsal = entry["rehearsal"]
             if rehearsal is not None and not rehearsal["is_possible"]:
                 sentence = f"{entry['name']}: {rehearsal['verdict']}"
@@ -173,12 +176,12 @@ def _user_of(context: ServiceContext, pod: ObjectKey) -> str:
 # --- what comes, and what was done ------------------------------------------------------------------------------------
 
 
-def _expected(context: ServiceContext, now: datetime) -> list[dict[str, Any]]:
+def _coming(context: ServiceContext, now: datetime) -> list[dict[str, Any]]:
     """Calendar entries of the coming day, those that have begun first."""
     if context.controller is None:
         return []
     found = expected_json(context.controller, context.scale_ahead)
-    return [each for each in found if datetime.fromisoformat(each["begins"]) < now + _AHEAD][:_SHOWN]
+    return [each for each in found if datetime.fromisoformat(each["begins"]) < now + _AHEAD]
 
 
 def _done(decisions: list[Decision], since: datetime) -> Iterator[dict[str, Any]]:

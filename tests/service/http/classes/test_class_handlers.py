@@ -13,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.scale_ahead.calendars.class_limits import read_class_limits
 from dra_spawner.service.http.api import calendar_entry_handlers
 from dra_spawner.service.http.classes import class_handlers, class_news, classes_page, request_handlers
+from dra_spawner.service.http.pages import override_pages
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
@@ -34,6 +35,7 @@ ANSWERS = {
     "page": classes_page.ClassesPage,
     "news": class_news.ClassNewsHandler,
     "entries": calendar_entry_handlers.CalendarEntriesHandler,
+    "audit-page": override_pages.AuditPage,
 }
 ASK = f"access:services!service={names.HUB_SERVICE}"
 PEOPLE = {"ada": names.ANNOUNCE_SCOPE, "ben": names.ANNOUNCE_SCOPE, "cleo": ASK, "root": names.OPERATE_SCOPE}
@@ -143,6 +145,10 @@ async def test_requests_and_their_answers(embedded_cluster: ClusterUnderTest) ->
         assert (await service.get_json("cleo/class-requests"))["items"][0]["verdict"] == ""
         status, approved, _ = await service.send("POST", f"root/{path}/approval", {"raise_max": True})
         assert (status, approved["by"], approved["raised"]["max"]) == (200, "user cleo", 2), approved
+        page = await service.get("root/audit-page")
+        for said in ("max raised to 2", "for the class ", "1 entry to the"):
+            assert said in page, said
+        assert "Nothing is set" not in page
         assert (await service.send("POST", f"root/{path}/approval", {}))[0] == 404, "it is answered"
         (group,) = service.controller.groups()
         assert group.replicas.max == 2, "until the class is over"

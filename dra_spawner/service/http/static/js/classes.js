@@ -14,6 +14,7 @@ const firstHeading = heading?.textContent;
 let edited = ""; // id of the class that is changed
 let zone = ZONE; // of the class that is changed or copied
 let isRehearsed = false;
+let isRefused = false; // beyond the limits: an administrator may allow it
 let isBusy = false;
 
 function button(kind) {
@@ -64,13 +65,14 @@ function label() {
   const announce = button("announce");
   if (!announce) return;
   announce.textContent = isRehearsed ? (edited ? "Save the change" : "Announce the class") : "Can they start?";
+  announce.hidden = isRefused;
   button("back").hidden = !edited;
   if (!isRehearsed) button("ask").hidden = true;
 }
 
 /** Forget the rehearsal: the class is another one now. */
 function renew() {
-  isRehearsed = false;
+  isRehearsed = isRefused = false;
   answer.replaceChildren();
   problem.textContent = "";
   label();
@@ -122,6 +124,7 @@ async function rehearse() {
   if (found.refusal) parts.push(line(`${found.refusal} You can ask an administrator.`, "unknown"));
   answer.replaceChildren(...parts);
   isRehearsed = true;
+  isRefused = Boolean(found.refusal) && !edited;
   label();
   button("ask").hidden = !found.refusal && found.is_possible;
 }
