@@ -20,7 +20,8 @@ _WIDE: Final[ViewportSize] = {"width": 1100, "height": 760}
 _PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
 _VIEWS: Final[tuple[tuple[Literal["light", "dark"], ViewportSize], ...]] = (("light", _WIDE), ("dark", _PHONE))
 _PATIENCE_MILLISECONDS: Final = PATIENCE_SECONDS * 1000
-_SERIOUS: Final = ("serious", "critical")
+#: JupyterHub's pages have no element `main`; pages of an administrator may have one.
+_OF_JUPYTERHUB: Final = "landmark-one-main"
 _COLOURS_HAVE_CHANGED: Final = """() => Promise.allSettled(
     document.getAnimations().filter((each) => each instanceof CSSTransition).map((each) => each.finished)
 )"""
@@ -117,14 +118,14 @@ async def picture(page: Page, name: str) -> None:
         await page.screenshot(path=path, full_page=True)
 
 
-async def serious_findings(page: Page) -> list[tuple[str, str, list[str]]]:
-    """Rule, impact and elements of axe's findings: barriers for people with impairments."""
+async def barriers(page: Page) -> list[tuple[str, str, list[str]]]:
+    """Rule, impact and elements of axe's findings of any impact: barriers for people with impairments."""
     axe = pytest.importorskip("axe_playwright_python.async_playwright")
     results = await axe.Axe().run(page)
     return [
         (each["id"], each["impact"], [node["html"] for node in each["nodes"]])
         for each in results.response["violations"]
-        if each["impact"] in _SERIOUS
+        if each["id"] != _OF_JUPYTERHUB or "/hub/" not in page.url
     ]
 
 
@@ -143,7 +144,8 @@ async def assert_easy_to_use(page: Page, name: str) -> None:
         # Bootstrap's buttons change their colours slowly.
         await page.evaluate(_COLOURS_HAVE_CHANGED)
         await picture(page, f"{name}-{scheme}")
-        assert await serious_findings(page) == [], (name, scheme)
+        found = await barriers(page)
+        assert not found, (name, scheme, found)
         assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"], (name, scheme)
     await page.set_viewport_size(_WIDE)
     await page.emulate_media(color_scheme="light")

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from tests.browser.form_hub import form_hub
-from tests.browser.hub_browser import chromium, new_window, picture, serious_findings
+from tests.browser.hub_browser import barriers, chromium, new_window, picture
 from tests.polling import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.async_api")
@@ -87,7 +87,7 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
             "2 · free in a moment",
             "8 · never: no machine has 8 GPUs",
         ]
-        assert await serious_findings(page) == []
+        assert await barriers(page) == []
 
         # Choosing an option by the mouse selects its profile, and the label is that of the choice.
         await page.select_option("#profile-option-gpu-whole--count", "8")
@@ -178,10 +178,10 @@ async def test_a_phone_and_a_dark_page(browser, embedded_cluster, tmp_path):
                 await picture(page, f"form-phone-{scheme}")
                 assert await page.evaluate("document.documentElement.scrollWidth") <= 360
                 assert await page.evaluate("document.documentElement.dataset.bsTheme") == scheme
-                assert await serious_findings(page) == []
+                assert await barriers(page) == []
         async with opened(browser, made.hub, color_scheme="dark") as page:
             await picture(page, "form-dark")
-            assert await serious_findings(page) == []
+            assert await barriers(page) == []
 
 
 async def test_the_form_shows_that_the_service_has_ended(browser, embedded_cluster, tmp_path):

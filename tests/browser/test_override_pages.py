@@ -11,11 +11,11 @@ import pytest
 from dra_spawner.kube.client.api import KubernetesError
 from tests.browser.hub_browser import (
     assert_easy_to_use,
+    barriers,
     chromium,
     picture,
     press_until,
     said,
-    serious_findings,
     watched,
 )
 from tests.browser.override_hub import HOSTILE, override_hub
@@ -91,7 +91,7 @@ async def override_by_keyboard(hub: Hub, browser: Browser) -> None:
     await dialog.get_by_label("For how long").select_option("tonight")
     await dialog.get_by_text("23:59").last.wait_for()
     await dialog.get_by_label("Reason").fill(HOSTILE)
-    assert await serious_findings(page) == []
+    assert await barriers(page) == []
     await page.keyboard.press("Enter")
     await said(page, "The placeholders of gpu-slice are set.")
     await row.get_by_text("target 3, running 3").wait_for()

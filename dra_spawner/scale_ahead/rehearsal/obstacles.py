@@ -157,7 +157,7 @@ def limit_obstacles(situation: RehearsalSituation, new: NewServers, waiting: int
             waiting,
         )
     elif waiting > 0:
-        left = settings.placeholders_left
+        left = settings.placeholders_left or 0
         prepared = f"only {left} servers" if left > 1 else "only 1 server" if left else "no server"
         others = f", {settings.placeholders_of_others} of them for others" if settings.placeholders_of_others else ""
         yield RehearsalProblem(

@@ -54,7 +54,9 @@ async def test_pending_servers_and_users_of_their_devices(embedded_cluster: Clus
         assert {each["device"] for each in waiting["holders"]} == {"gpu-0", "gpu-1"}
         assert waiting["holders"][1]["link"] == "/nodes?search=%3Cb%3Ebob%3C/b%3E"
         assert [each["name"] for each in found["expected"]] == ["Physics <i>"]
-        await service.context.scale_ahead.rehearsed.refresh()
+        runner = service.context.scale_ahead
+        assert runner is not None
+        await runner.rehearsed.refresh()
         found = await service.get_json("today-json")
         (impossible,) = [each for each in found["wrong"] if "Physics <i>" in each["sentence"]]
         assert impossible["page"] == "calendar", "an entry that is not possible is said once"
