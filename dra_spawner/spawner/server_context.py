@@ -110,6 +110,10 @@ class ServerContext:
         ended: dict[str, JsonObject] = getattr(self.spawner.pod_reflector, "ended", {})
         return ended.get(self.pod_key)
 
+    def cluster_is_silent(self) -> bool:
+        """Whether the cluster does not answer the hub, so that what the hub knows of the server may be old."""
+        return bool(getattr(self.spawner.pod_reflector, "is_silent", bool)())
+
     def pod_events(self) -> Iterator[JsonObject]:
         """Events of the server's pods in any order, of earlier starts, too.
 

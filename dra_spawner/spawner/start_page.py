@@ -17,6 +17,7 @@ from dra_spawner.spawner.availability.shown import usual_sentence
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.progress.start_messages import StartMessages
 from dra_spawner.spawner.progress.start_progress import (
+    CLUSTER_IS_SILENT,
     SHORT_SECONDS,
     StartProgress,
     elapsed,
@@ -114,7 +115,8 @@ class StartPage:
         if not began:
             return messages.line()
         seconds = asyncio.get_running_loop().time() - began
-        return messages.line(self._queue_sentence(), elapsed(seconds, self._spawner.start_timeout))
+        more = CLUSTER_IS_SILENT if self._server.cluster_is_silent() else self._queue_sentence()
+        return messages.line(more, elapsed(seconds, self._spawner.start_timeout))
 
     def _queue_sentence(self) -> str:
         pod = self.progress.pod

@@ -153,7 +153,5 @@ def _read(status: int, body: bytes) -> object:
         answer = None
     if status != 200:
         message = text(answer.get("message")) if isinstance(answer, dict) else ""
-        raise NotKnown(
-            f"The hub answers {status}: {message}" if message else f"The hub answers {status}.", status, message
-        )
+        raise NotKnown(message or f"The hub answers {status}.", status, message)
     return answer

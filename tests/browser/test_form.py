@@ -206,6 +206,20 @@ async def test_the_form_shows_that_the_service_has_ended(browser, embedded_clust
         await page.clock.run_for(20_000)
         await playwright.expect(badge(page, "gpu-slice")).to_have_text("ready")
 
+        # The hub answers, and knows nothing: the service, or the cluster, has not answered for half a minute.
+        async def know_nothing(route):
+            await route.fulfill(json={"age_seconds": None, "choices": {}})
+
+        unknown = page.get_by_text("What is free is not known at the moment.")
+        await playwright.expect(unknown).not_to_be_visible()
+        await page.route("**/dra-spawner/availability**", know_nothing)
+        await page.clock.run_for(20_000)
+        await playwright.expect(unknown).to_be_visible()
+        await playwright.expect(badge(page, "gpu-slice")).to_have_text("not known")
+        await page.unroute("**/dra-spawner/availability**", know_nothing)
+        await page.clock.run_for(20_000)
+        await playwright.expect(unknown).not_to_be_visible()
+
 
 async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_path):
     pytest.importorskip("jupyterhub_fancy_profiles")

@@ -119,6 +119,12 @@ async def test_an_ended_informer_reports_its_cause() -> None:
         assert isinstance(ended.value.__cause__, OSError)
 
 
+def test_a_collection_that_fails_is_asked_as_often_as_one_that_works() -> None:
+    """So pages find back soon after an outage of any length, which costs the API server nothing."""
+    settings = InformerSettings()
+    assert settings.longest_delay_seconds <= settings.watch_seconds
+
+
 class ServedVersions:
     """An API server whose versions of a resource come and go with its upgrades."""
 

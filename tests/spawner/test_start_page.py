@@ -1,6 +1,7 @@
 """How long a failed start looks for what would start now, and what a page says while a server waits."""
 
 import asyncio
+from types import SimpleNamespace
 
 from kubespawner import KubeSpawner
 from kubespawner.spawner import EventReflector
@@ -56,6 +57,20 @@ async def test_other_choices_are_offered(nowhere, seconds, pod, waits):
     progress.began -= seconds
     progress.pod = pod
     assert page.is_waiting() is waits
+
+
+async def test_the_page_says_that_the_cluster_does_not_answer(nowhere, monkeypatch):
+    """What it says of the start, and of other servers, may be old then."""
+    spawner = nowhere.user("ada").spawner
+    page = parts_of(spawner).page
+    progress = page.begin()
+    progress.messages.notify("All devices of this kind are in use.")
+    answers: list[bool] = []
+    monkeypatch.setattr(KubeSpawner, "pod_reflector", SimpleNamespace(is_silent=lambda: answers[-1], pods={}))
+    for is_silent in (False, True, False):
+        answers.append(is_silent)
+        assert ("The cluster does not answer at the moment" in page.line()) is is_silent
+        assert page.line().startswith("All devices of this kind are in use.")
 
 
 async def test_an_error_of_a_profile_list_offers_nothing(nowhere, caplog):

@@ -6,7 +6,9 @@ condition that says why.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any, Final
 
 from kubespawner.spawner import PodReflector
@@ -16,6 +18,8 @@ from dra_spawner.common.json_types import JsonObject
 #: Pods that are kept, the oldest is forgotten first; a hub looks at each within a minute.
 _MAX_KEPT: Final = 1_000
 _MISSING: Final = object()
+#: Seconds after the longest watch until the next list must have been answered; service and pages have the same limit.
+_ANSWER_SECONDS: Final = 5.0
 
 
 class _Pods(dict[str, JsonObject]):
@@ -70,6 +74,7 @@ class EndedPodsReflector(PodReflector):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ended: dict[str, JsonObject] = {}
         self.forced: dict[str, JsonObject] = {}
+        self._listed_at = math.inf
         super().__init__(*args, **kwargs)
 
     async def _list_and_update(self, *args: Any, **kwargs: Any) -> Any:
@@ -80,7 +85,13 @@ class EndedPodsReflector(PodReflector):
             if key not in self.resources:
                 _keep(self.ended, key, pod)
         self.resources = _Pods(self.resources, self.ended, self.forced)
+        self._listed_at = monotonic()
         return version
+
+    def is_silent(self) -> bool:
+        """Whether the API server does not answer: KubeSpawner lists the pods after each watch, which has an end."""
+        longest = self.timeout_seconds or math.inf
+        return monotonic() - self._listed_at > longest + _ANSWER_SECONDS
 
     def is_stopped(self, key: str, pod: JsonObject) -> bool:
         """Whether the deletion of a pod was seen to begin, with time to end."""

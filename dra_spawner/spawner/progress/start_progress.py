@@ -16,6 +16,10 @@ from dra_spawner.spawner.progress.start_messages import StartMessages, event_tex
 _LOOK_SECONDS: Final = 1.0
 #: Seconds below which a start is too young to tell its duration, and what else would start.
 SHORT_SECONDS: Final = 10.0
+#: Instead of what is true of other servers, which is not known then.
+CLUSTER_IS_SILENT: Final = (
+    "The cluster does not answer at the moment, so this may be out of date. The start goes on when it answers."
+)
 #: Each event brings the bar a third of the way to this.
 _MAX_PROGRESS: Final = 90
 

@@ -54,3 +54,20 @@ async def test_pods_that_are_gone_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert reflector.ended == {"ns/b": b, "ns/a": pod("a", "evicted")}
     await list_again()
     assert reflector.pods == {}
+
+
+async def test_a_cluster_that_hangs_is_silent_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch that hangs is KubeSpawner's to notice, after a minute; that no list follows it is seen after 15 s."""
+    now = 100.0
+    monkeypatch.setattr("dra_spawner.spawner.progress.ended_pods.monotonic", lambda: now)
+    monkeypatch.setattr("kubespawner.reflector.shared_client", lambda name: Api([], []))
+    reflector = EndedPodsReflector(namespace="ns")
+    assert not reflector.is_silent(), "it has not begun"
+    await reflector._list_and_update()
+    for now, is_silent in ((114.0, False), (116.0, True), (200.0, True)):
+        assert reflector.is_silent() is is_silent, now
+    await reflector._list_and_update()
+    assert not reflector.is_silent()
+    reflector.timeout_seconds = 0
+    now = 1000.0
+    assert not reflector.is_silent(), "a watch without an end"

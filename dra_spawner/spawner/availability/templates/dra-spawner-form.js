@@ -114,6 +114,7 @@
   let asking = null;
   let askedAt = performance.now();
   let askedFor = "";
+  let hasAnswer = false;
   let timer = null;
   const plainTexts = new Map();
   const fancyTexts = new Map();
@@ -212,10 +213,10 @@
   function showAge() {
     const age = ageSeconds();
     const isOld = age !== null && age >= showAgeFromSeconds;
-    ageLine.hidden = !isOld;
-    if (isOld) {
-      setText(ageLine, `Availability as of ${Math.round(age)} s ago.`);
-    }
+    const isUnknown = age === null && hasAnswer && lostLine.hidden;
+    ageLine.hidden = !isOld && !isUnknown;
+    const unknown = "What is free is not known at the moment. This page asks again every few seconds.";
+    setText(ageLine, isOld ? `Availability as of ${Math.round(age)} s ago.` : isUnknown ? unknown : "");
   }
 
   function showConnection(status) {
@@ -283,6 +284,7 @@
       status = response.status;
       if (response.ok) {
         const answer = await response.json();
+        hasAnswer = true;
         choices = answer.choices;
         answeredAt = answer.age_seconds === null ? null : performance.now() - 1000 * answer.age_seconds;
       }
