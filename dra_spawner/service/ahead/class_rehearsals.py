@@ -116,4 +116,5 @@ class ClassRehearsals:
         choice = find_choice(occurrence.profile, shapes)
         if choice is None:
             return None
-        return await self._rehearsals.of_users(expected_by_occurrence(occurrence, choice, shapes[choice]))
+        expected = expected_by_occurrence(occurrence, choice, shapes[choice])
+        return await self._rehearsals.of_users(expected, entry=occurrence)

@@ -216,10 +216,20 @@ class Rehearsals:
         found = await turn.run(self._rehearse, [*announced.values(), *begun], copy, assumed, _MAX_DAY_SECONDS)
         return dict(zip(announced, found, strict=False))
 
-    async def of_users(self, expected: ExpectedUsers, assumptions: RehearsalAssumptions | None = None) -> Rehearsal:
+    async def of_users(
+        self,
+        expected: ExpectedUsers,
+        assumptions: RehearsalAssumptions | None = None,
+        entry: Occurrence | None = None,
+    ) -> Rehearsal:
         """Rehearse announced users, beside the calendars' entries of the same time. Only one rehearsal runs at a time.
 
         An entry that announces the same is taken for these users.
+
+        Parameters
+        ----------
+        entry
+            What announces them, or will when it is approved. None: nothing does yet.
 
         Raises
         ------
@@ -229,14 +239,13 @@ class Rehearsals:
         async with self._turn() as turn:
             announced, now = self._begun(), self._controller.now()
             for occurrence in self._controller.scale_ahead.calendars.occurrences(now, _AHEAD):
-                entry = self._announced(occurrence) if occurrence.begins > now else None
-                if entry is not None and entry.is_beside(expected):
-                    announced.append(entry)
+                other = self._announced(occurrence) if occurrence.begins > now else None
+                if other is not None and other.is_beside(expected):
+                    announced.append(other)
             same = next((each for each in announced if each.announces(expected)), None)
             if same is None:
-                same = AnnouncedUsers(
-                    expected, expected.begins.astimezone(UTC) + _AT_LEAST, self._not_prepared(expected)
-                )
+                ends = entry.ends if entry is not None else expected.begins.astimezone(UTC) + _AT_LEAST
+                same = AnnouncedUsers(expected, ends, self._not_prepared(expected), entry)
                 announced.append(same)
             copy = await self._copy()
             found = await turn.run(self._rehearse, announced, copy, assumptions or self.assumptions())

@@ -31,28 +31,29 @@ class Api:
         return SimpleNamespace(ok=True, read=read)
 
 
+async def list_again(reflector: EndedPodsReflector) -> None:
+    await reflector.start()
+    reflector.watch_task.cancel()
+    await asyncio.wait({reflector.watch_task})
+
+
 async def test_pods_that_are_gone_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = pod("a", "1"), pod("b", "2")
     api = Api([a, b], [a], [a], [])
     monkeypatch.setattr("kubespawner.reflector.shared_client", lambda name: api)
     reflector = EndedPodsReflector(namespace="ns")
 
-    async def list_again() -> None:
-        await reflector.start()
-        reflector.watch_task.cancel()
-        await asyncio.wait({reflector.watch_task})
-
-    await list_again()
+    await list_again(reflector)
     assert reflector.ended == {}
-    await list_again()
+    await list_again(reflector)
     assert reflector.ended == {"ns/b": b}
     # An equal list; then the watch shows an eviction and the end.
-    await list_again()
+    await list_again(reflector)
     reflector.resources["ns/a"] = pod("a", "evicted")
     reflector.resources.pop("ns/a", None)
     reflector.resources.pop("ns/c", None)
     assert reflector.ended == {"ns/b": b, "ns/a": pod("a", "evicted")}
-    await list_again()
+    await list_again(reflector)
     assert reflector.pods == {}
 
 
@@ -63,10 +64,10 @@ async def test_a_cluster_that_hangs_is_silent_until_it_answers(monkeypatch: pyte
     monkeypatch.setattr("kubespawner.reflector.shared_client", lambda name: Api([], []))
     reflector = EndedPodsReflector(namespace="ns")
     assert not reflector.is_silent(), "it has not begun"
-    await reflector._list_and_update()
+    await list_again(reflector)
     for now, is_silent in ((114.0, False), (116.0, True), (200.0, True)):
         assert reflector.is_silent() is is_silent, now
-    await reflector._list_and_update()
+    await list_again(reflector)
     assert not reflector.is_silent()
     reflector.timeout_seconds = 0
     now = 1000.0
