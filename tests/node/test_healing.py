@@ -104,9 +104,8 @@ async def test_a_driver_that_fails_always(hub: HubSide, node: RealNode, node_clu
     pool, device = await device_of(node_cluster)
     error = str(await starting)
     failed = f"Machine {node.name} could not make device {device} of {pool} ready for this server."
-    assert error.startswith(
-        f"This server was tried twice and did not start. First: {failed} Then: Machine {node.name} "
-    )
+    assert error.startswith("This server was tried twice and did not start. ")
+    assert failed in error
     await nothing_is_left(node_cluster)
 
 

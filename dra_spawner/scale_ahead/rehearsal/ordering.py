@@ -21,26 +21,20 @@ class NewServers:
     on_demand: tuple[NewNodes, ...]
 
 
-def new_servers(
-    situation: RehearsalSituation, capacity: Capacity, allowed: int, *, is_limited: bool = True
-) -> NewServers:
+def new_servers(situation: RehearsalSituation, capacity: Capacity, allowed: int) -> NewServers:
     """Nodes for the servers that quotas allow; placeholders, of which a limit allows some, order theirs ahead.
 
-    A node that is ordered for one placeholder has room for further users. Where no placeholder orders a node, because
-    nothing is prepared or no autoscaler is there, the limit is no limit of nodes.
+    A node that is ordered for one placeholder has room for further users.
 
     Parameters
     ----------
     allowed
         Number of users that can have a server.
-    is_limited
-        Whether the limit of placeholders counts.
     """
     settings = situation.settings
     present = situation.present(capacity)
-    most = settings.placeholders_left if is_limited else None
-    orders_nodes = not settings.not_prepared and settings.has_autoscaler is not False
-    prepared = min(allowed, most) if most is not None and orders_nodes else allowed
+    most = settings.placeholders_left
+    prepared = min(allowed, most) if most is not None and not settings.not_prepared else allowed
     left, placed = max(allowed - present, 0), present
     ahead: list[NewNodes] = []
     on_demand: list[NewNodes] = []

@@ -169,15 +169,13 @@ def rehearse_alone(
     unprepared = waits(come, without_orders)
     with_orders = slots_with_orders(situation, capacity, orders, new.on_demand, allowed)
     planned = waits(come, with_orders)
-    # Who waits though all nodes are ordered now waits because of the time, not because of the limit of placeholders.
-    unlimited = tuple(node_orders(situation, new_servers(situation, capacity, allowed, is_limited=False).ahead))
-    in_time = waits(come, slots_in_time(situation, capacity, unlimited, allowed))
+    in_time = waits(come, slots_in_time(situation, capacity, orders, allowed))
     late = in_time.users - in_time.without_end
     problems = [
         *node_obstacles(situation, capacity),
         *quota_obstacles(situation, by_quota, quotas),
         *limit_obstacles(situation, new, planned.users - late - (wanted - allowed)),
-        *time_obstacles(situation, capacity, unlimited, late),
+        *time_obstacles(situation, capacity, orders, late),
         *order_obstacles(situation, orders, unprepared.users),
         *notes(situation, capacity),
     ]

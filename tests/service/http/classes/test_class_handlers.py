@@ -100,8 +100,8 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
         async def is_told() -> bool:
             items = (await service.get_json("root/news"))["items"]
             told = [(each["user"], each["name"], each["is_problem"], each["sentence"]) for each in items]
-            condition = "Only if 1 node of the kind of n1 is added by 09:55: 4 users can start on 2036-03-03 at 10:00."
-            return told == [("ada", EVIL, True, condition)]
+            verdict = "No: 2 of 4 users cannot start on 2036-03-03 at 10:00: only 1 server can be prepared in advance."
+            return told == [("ada", EVIL, True, verdict)]
 
         await eventually(is_told, "the hub's home page is told that not all can start")
         for user, is_shown in (("ada", True), ("root", True), ("ben", False)):
