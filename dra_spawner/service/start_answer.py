@@ -1,6 +1,7 @@
 """Answers to the hub from the process's first moment, while the service's modules are imported.
 
-JupyterHub 5 exits if a managed service does not answer within 10 s. On a busy machine the imports alone take longer.
+JupyterHub exits if a managed service does not answer in time: 10 s of JupyterHub 5, 30 s of JupyterHub 6. On a busy
+machine the imports alone take longer.
 This module imports as little as possible.
 """
 
@@ -36,7 +37,7 @@ class StartAnswer:
     port, address
         Port and address to listen on; an empty address means all interfaces.
     prefix
-        Path that the hub requests.
+        Path of the service's pages. The hub requests it without the last slash (``jupyterhub.objects.Server.wait_up``).
 
     Raises
     ------
@@ -46,7 +47,9 @@ class StartAnswer:
 
     def __init__(self, port: int, address: str, prefix: str) -> None:
         self._place = port, address
-        self._questions = tuple(f"{method} {prefix} ".encode() for method in ("GET", "HEAD"))
+        self._questions = tuple(
+            f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in (prefix, prefix.rstrip("/"))
+        )
         self._sockets = bind_sockets(port, address)
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._answer_until_it_ends, name="start answer", daemon=True)

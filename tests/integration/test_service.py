@@ -16,6 +16,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
 from tests.integration.service_process import ServiceProcess
 from tests.polling import eventually
+from tests.slow_service import slow_service
 
 
 async def programs_are_let_in_by_scope(service: Service) -> None:
@@ -158,7 +159,11 @@ BESIDE_A_HUB = (
 @pytest.mark.promise("The service runs beside a hub, with its pages in the hub's menu.")
 async def test_beside_a_hub(embedded_cluster: ClusterUnderTest):
     problems = []
-    async with hub_with_service(embedded_cluster) as service:
+    may_import = embedded_cluster.directory / "may import"
+    slowly = f'c.JupyterHub.services[-2]["command"] = {slow_service(may_import)!r}'
+    async with hub_with_service(embedded_cluster, hub_settings=slowly) as service:
+        # The hub would end if its service did not answer it in time.
+        may_import.touch()
         await service.ready()
         for check in BESIDE_A_HUB:
             try:

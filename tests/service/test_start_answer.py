@@ -6,7 +6,6 @@ import http.client
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from dra_spawner.service.start_answer import StartAnswer
 from tests.all_of_them import all_of_them
 from tests.polling import PATIENCE_SECONDS, eventually_sync
 from tests.ports import free_port
+from tests.slow_service import slow_service
 
 PREFIX = "/services/dra-spawner/"
 
@@ -52,7 +52,7 @@ def answering() -> Iterator[tuple[StartAnswer, int]]:
 def test_the_hub_is_answered_and_other_callers_must_wait() -> None:
     with answering() as (_, port):
         assert ask(port) == (200, "The service is starting. Please reload this page in a few seconds.\n")
-        assert ask(port, method="HEAD")[0] == 200
+        assert ask(port, PREFIX.rstrip("/"))[0] == ask(port, method="HEAD")[0] == 200
         for path in ("/", f"{PREFIX}readyz", f"{PREFIX}healthz", f"{PREFIX}api/nodes", f"{PREFIX}?x=1"):
             assert ask(port, path)[0] == 503
         assert ask(port, method="POST")[0] == 503
@@ -118,27 +118,10 @@ def test_a_port_that_is_taken_is_the_services_to_report() -> None:
         assert StartAnswer.from_environment(environment(taken.getsockname()[1])) is None
 
 
-#: As `python -m dra_spawner.service`, but the import of its modules waits until a file exists.
-SLOW_IMPORT = f"""
-import importlib.abc, pathlib, runpy, sys, time
-
-file, end = pathlib.Path(sys.argv.pop()), time.monotonic() + {PATIENCE_SECONDS}
-
-class Slow(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        while name == "dra_spawner.service.application" and not file.exists() and time.monotonic() < end:
-            time.sleep(0.02)
-
-sys.meta_path.insert(0, Slow())
-runpy.run_module("dra_spawner.service", run_name="__main__")
-"""
-
-
 def test_a_whole_service_answers_before_it_is_imported(tmp_path: Path) -> None:
     port, may_import = free_port(), tmp_path / "may import"
     given = {**os.environ, **environment(port), "JUPYTERHUB_API_TOKEN": "", "KUBECONFIG": "/nowhere"}
-    command = [sys.executable, "-c", SLOW_IMPORT, str(may_import)]
-    with subprocess.Popen(command, env=given, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(slow_service(may_import), env=given, stderr=subprocess.DEVNULL) as process:
         try:
             found: list[tuple[int, str]] = []
 
