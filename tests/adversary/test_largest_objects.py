@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import pytest
+
 from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.client.json_text import read_unusual
@@ -29,12 +31,14 @@ from tests.adversary.tenant import Tenant, editor_of, path_to, tenant_of
 from tests.cluster.object_paths import plural_of
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
+from tests.log_messages import log_messages
 from tests.placeholders.controller.objects import WHOLE, node, prepare
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.running import running
 from tests.service.replica import Replica, publish_shapes, replica
 
 CLUSTER_WIDE = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
+SHAPES_LOG = "dra_spawner.placeholders.controller.sources.shapes_source"
 LEASES = "coordination.k8s.io/v1", "leases"
 #: Far above the needed time.
 CPU_SECONDS = 60.0
@@ -115,8 +119,8 @@ async def replaced(cluster: ClusterUnderTest, name: str, key: str) -> AsyncItera
             yield label
 
 
-def has_more(records: list[logging.LogRecord], before: int) -> bool:
-    return len(records) > before
+def has_more(caplog: pytest.LogCaptureFixture, before: int) -> bool:
+    return len(log_messages(caplog, SHAPES_LOG)) > before
 
 
 async def test_largest_shapes_instead_of_the_hubs(real_cluster: ClusterUnderTest, caplog: Any) -> None:
@@ -124,21 +128,20 @@ async def test_largest_shapes_instead_of_the_hubs(real_cluster: ClusterUnderTest
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"plain": PLAIN})
     # Accepted shapes are logged, too.
-    caplog.set_level(logging.INFO, "dra_spawner.placeholders.controller.sources.shapes_source")
+    caplog.set_level(logging.INFO, SHAPES_LOG)
     async with replica(cluster, placeholders={"plain": {"min": 2}}) as service:
         await service.until_warm(PLAIN, 2)
-        before = len(caplog.records)
+        before = len(log_messages(caplog, SHAPES_LOG))
         async for label in replaced(cluster, names.SHAPES_CONFIG_MAP, "shapes.json"):
-            logged = partial(has_more, caplog.records, before)
-            await service.until(logged, label)
-            before = len(caplog.records)
+            await service.until(partial(has_more, caplog, before), label)
+            before = len(log_messages(caplog, SHAPES_LOG))
             problems = service.context.problems()
             assert max(map(len, problems), default=0) < _MAX_LOGGED, label
         await publish_shapes(cluster, {"plain": PLAIN})
         await still_decides(service, 2)
         assert service.context.role is Role.LEADER
     assert max(len(record.getMessage()) for record in caplog.records) < _MAX_LOGGED
-    assert len(caplog.records) < 1000
+    assert len(log_messages(caplog)) < 1000
 
 
 async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:

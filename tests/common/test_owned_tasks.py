@@ -15,6 +15,7 @@ from prometheus_client import REGISTRY
 from dra_spawner.common.owned_tasks import OwnedTasks, all_of, begin_task
 from tests.all_of_them import all_of_them
 from tests.jumping_loop import let_pass, run_jumping
+from tests.log_messages import log_messages
 
 PACKAGE = Path(__file__).parents[2] / "dra_spawner"
 
@@ -169,7 +170,7 @@ def test_an_end_is_clean(caplog: pytest.LogCaptureFixture) -> None:
         assert ended == ["work", "work"], "the owner awaits its tasks"
 
     run_jumping(scene())
-    assert not caplog.records
+    assert not log_messages(caplog)
 
 
 def test_a_cancellation_by_nobody_is_a_defect_and_a_result_is_given(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import sqlite3
 import stat
@@ -30,6 +29,7 @@ from dra_spawner.history.stored_settings import KeyFileError
 from dra_spawner.history.user_names import UserNameMode, UserNames
 from tests.all_of_them import all_of_them
 from tests.history.records import START, after, decision, launch, lead_time
+from tests.log_messages import log_messages
 
 DAY = timedelta(days=1)
 
@@ -97,8 +97,7 @@ def test_a_row_of_nonsense_hides_no_other(url: str, caplog: pytest.LogCaptureFix
     assert len(list(database.launches())) == len(many) - len(rows["launches"])
     assert len(list(database.lead_times())) == 20 - len(rows["node_lead_times"])
     assert len(list(database.decisions())) == 20 - len(rows["decisions"])
-    warnings = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert [each.getMessage().partition(" row=")[0] for each in warnings] == [
+    assert [each.partition(" row=")[0] for each in log_messages(caplog)] == [
         f"A row of the history makes no sense, and is left out as are others like it: table={table}" for table in rows
     ]
     assert sum(each.count for each in database.arrivals(START, after(5_100))) >= len(many) - len(rows["launches"])

@@ -29,6 +29,7 @@ from tests.history.broken_databases import (
 )
 from tests.history.postgresql import PostgresqlServer
 from tests.history.records import after, launch
+from tests.log_messages import log_messages
 from tests.polling import PATIENCE_SECONDS, eventually_sync
 
 DAY = timedelta(days=1)
@@ -181,7 +182,7 @@ def test_a_second_service_in_one_database_writes_and_deletes_nothing(
     second.work(60)
     assert not second.recorder.problem
     followed = f"The history was written by another service before: before={writers[0]} now={writers[1]}"
-    assert logged_by_the_package(caplog).count(followed) == 1, "as after a restore in a new cluster"
+    assert log_messages(caplog).count(followed) == 1, "as after a restore in a new cluster"
     database = HistoryDatabase.open(f"sqlite:///{path}")
     assert (database.is_written(after(second.seconds)), database.last_writer()) == (True, writers[1])
     database.close()
@@ -206,11 +207,6 @@ def test_old_records_are_deleted_every_hour(path: Path) -> None:
 
 
 # --- a database that does not work ------------------------------------------------------------------------------------
-
-
-def logged_by_the_package(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Log messages of this package; Alembic logs, too."""
-    return [each.getMessage() for each in caplog.records if each.name.startswith("dra_spawner.")]
 
 
 @pytest.mark.parametrize(
@@ -239,13 +235,13 @@ def test_a_problem_is_logged_once_and_retried_ever_less_often(
     for _ in range(1 if break_database is lock else 4):
         waits.append(working.work(waits[-1]))
     assert waits == [1, 2, 4, 8, 8][: len(waits)]
-    (said,) = logged_by_the_package(caplog)
+    (said,) = log_messages(caplog)
     assert said.startswith("The history cannot be written; the service goes on without it: ")
     assert message in said
     mend()
     working.work(8)
     assert working.recorder.problem == ""
-    assert logged_by_the_package(caplog) == [said, "The history is written again."]
+    assert log_messages(caplog) == [said, "The history is written again."]
     assert working.written() == ["1"]
     assert working.counts() == (1, 0)
 
@@ -396,7 +392,7 @@ def test_a_postgresql_with_a_table_that_another_holds(
         assert working.work(1) == 2
     working.work(10)
     assert working.recorder.problem == ""
-    assert logged_by_the_package(caplog) == [
+    assert log_messages(caplog) == [
         "The history cannot be written; the service goes on without it: canceling statement due to lock timeout"
     ]
     assert working.written() == ["1"]

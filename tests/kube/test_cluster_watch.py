@@ -29,6 +29,7 @@ from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_templ
 from tests.cluster.fault_proxy import Fault, FaultProxy, hide_devices
 from tests.cluster.under_test import ClusterUnderTest
 from tests.kube.random_changes import NODES, RandomChanges, claim, node
+from tests.log_messages import log_messages
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.set_clock import SkippingClock
 from tests.simulator.dump import Plain, dump
@@ -385,7 +386,7 @@ async def test_claims_of_a_deleted_pod_are_left_to_the_claim_controller(
         assert watch.snapshot.state.devices.holders
         watch.remove(Kind.RESOURCE_CLAIM, ObjectKey("ns", "c"))
         assert not watch.snapshot.state.devices.holders
-    assert not caplog.records
+    assert not log_messages(caplog)
 
 
 async def test_a_heartbeat_is_no_change_of_the_snapshot(embedded_cluster: ClusterUnderTest):

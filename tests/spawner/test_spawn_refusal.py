@@ -24,6 +24,7 @@ from dra_spawner.spawner.spawn_refusal import (
     refusal_of_kubernetes_error,
 )
 from tests.all_of_them import all_of_them
+from tests.log_messages import log_messages
 
 FORBIDDEN = (
     'resourceclaims.resource.k8s.io "shared-lab-gpu" is forbidden: User "system:serviceaccount:hub:hub" cannot patch '
@@ -51,7 +52,7 @@ def test_an_error_of_kubernetes(caplog, status, message, sentence, reason, code,
     assert sentence in str(refused)
     assert not re.search(r"Kubernetes|forbidden|resource|API|ConfigMap", str(refused))
     assert (refused.reason, refused.status_code) == (reason, code)
-    (logged,) = (each.getMessage() for each in caplog.records)
+    (logged,) = log_messages(caplog, "hub")
     assert "template gpu" in logged
     assert message in logged
     assert hint in logged

@@ -14,6 +14,7 @@ from dra_spawner.scale_ahead.demand.forecast import GroupSituation
 from dra_spawner.scale_ahead.demand.group_demand import GroupDemand
 from dra_spawner.scale_ahead.demand.policies import ForecastDemand
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
+from tests.log_messages import log_messages
 
 BEGIN = 29_000_000
 SITUATION = GroupSituation(timedelta(minutes=10))
@@ -32,5 +33,5 @@ async def test_a_stored_state_without_sense_is_left_out(caplog: pytest.LogCaptur
         found = await learned_demand("gpu", past, BEGIN + 60, DemandSettings(), ForecastDemand())
         assert found is not None
         assert found.record.counts.end == BEGIN + 60, each
-        warned = [record.getMessage()[:44] for record in caplog.records]
+        warned = [each[:44] for each in log_messages(caplog)]
         assert warned == ([] if each is state else ["Scale-ahead learns gpu from launches alone: "]), each

@@ -18,6 +18,7 @@ from dra_spawner.scale_ahead.controller.policy_webhooks import PolicyWebhooks
 from dra_spawner.scale_ahead.demand.forecast import GroupSituation
 from dra_spawner.scale_ahead.demand.policies import WebhookAnswer
 from tests.local_server import serving
+from tests.log_messages import log_messages
 from tests.polling import eventually
 from tests.running import ended
 from tests.set_clock import SetClock
@@ -210,7 +211,7 @@ async def test_an_unreachable_webhook_is_logged_once_and_without_its_address(cap
     (problem,) = away.problems()
     assert "Connect call failed" in problem
     assert "secret" not in problem
-    assert [each.getMessage() for each in caplog.records] == [problem]
+    assert log_messages(caplog) == [problem]
 
 
 async def test_a_webhook_that_hangs_delays_no_other() -> None:

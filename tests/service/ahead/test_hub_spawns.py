@@ -13,6 +13,7 @@ from dra_spawner.placeholders.planner.targets.published_shapes import PublishedS
 from dra_spawner.placeholders.planner.targets.spawn_counts import KnownServers, ServerName
 from dra_spawner.service.ahead.hub_spawns import HubSpawns
 from tests.local_server import serving
+from tests.log_messages import log_messages
 from tests.placeholders.planner.objects import PLAIN
 from tests.polling import eventually
 from tests.running import running
@@ -114,7 +115,7 @@ async def test_without_the_scopes_one_sentence_says_so_and_nothing_counts(caplog
             for _ in range(3):
                 await spawns.refresh()
             assert (spawns.problems(), spawns.pending("gpu")) == ((NO_RIGHT,), 0), said
-            assert len(caplog.records) == 1
+            assert len(log_messages(caplog)) == 1
             hub.answer = None
             await spawns.refresh()
             assert (spawns.problems(), spawns.pending("gpu")) == ((), 1), said

@@ -13,6 +13,7 @@ from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.shown import UNKNOWN
 from dra_spawner.spawner.placement.service import ServiceAddress
 from tests.all_of_them import all_of_them
+from tests.log_messages import log_messages
 from tests.polling import PATIENCE_SECONDS
 from tests.set_clock import SetClock
 from tests.spawner.service_stand_in import PREFIX, TOKEN, ServiceStandIn, profile_items
@@ -99,7 +100,7 @@ async def test_a_combination_is_asked_for_by_its_name(service):
 async def test_a_combination_that_is_not_published_is_unknown(service, caplog):
     service.profiles = answering(lambda: web.json_response({"message": "none"}, status=404))
     assert await client_of(service).of_combination("gpu/size=5Gi,image=c", 5) == UNKNOWN
-    assert caplog.messages == []
+    assert log_messages(caplog, LOG.name) == []
 
 
 async def test_a_slow_service_is_not_waited_for_and_answers_the_next_form(service):
@@ -134,7 +135,7 @@ async def test_a_service_that_fails_makes_availability_unknown(service, response
     service.profiles = answering(response)
     view = await client_of(service).latest(5)
     assert (view.age_seconds, view.of("gpu")) == (None, UNKNOWN)
-    (message,) = caplog.messages
+    (message,) = log_messages(caplog, LOG.name)
     assert logged in message
     assert TOKEN not in message
     caplog.clear()
@@ -145,4 +146,4 @@ async def test_a_service_that_is_away_makes_availability_unknown(caplog):
     assert (await client.latest(5)).of("gpu") == UNKNOWN
     nowhere = AvailabilityClient(lambda: None, LOG)
     assert (await nowhere.latest(5)).of("gpu") == UNKNOWN
-    assert len(caplog.messages) == 2
+    assert len(log_messages(caplog, LOG.name)) == 2
