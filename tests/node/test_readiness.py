@@ -83,6 +83,8 @@ async def watched(node: RealNode, cluster: ClusterUnderTest, number: int = 0) ->
     """A node that is ready for users."""
     async with placeholders(cluster, WANTED, number, readiness=SOON) as world:
         found = Watched(node, cluster, world)
+        # An earlier test leaves the label, and devices that go before the first decision are never missed.
+        await until_decided(world)
         await found.until_label(names.TRUE)
         yield found
 
