@@ -113,16 +113,20 @@ async def test_claims_from_elsewhere_are_named_and_nothing_is_made(nowhere):
         "channel": {"template": "imex-channel"},
         "team": {"claim": "team-gpu"},
         "gpu": GPU,
+        "nic": NIC,
     }
     pod, objects = await manifest(nowhere.user("ada").spawner)
-    assert list(objects.templates) == ["gpu"]
+    assert list(objects.templates) == ["gpu", "nic"]
     assert pod["spec"]["resourceClaims"] == [
         {"name": "channel", "resourceClaimTemplateName": "imex-channel"},
         {"name": "team", "resourceClaimName": "team-gpu"},
-        {"name": "gpu", "resourceClaimTemplateName": objects.templates["gpu"]["metadata"]["name"]},
+        *(
+            {"name": name, "resourceClaimTemplateName": objects.templates[name]["metadata"]["name"]}
+            for name in ("gpu", "nic")
+        ),
     ]
     claims = pod["spec"]["containers"][0]["resources"]["claims"]
-    assert claims == [{"name": "channel"}, {"name": "team"}, {"name": "gpu"}]
+    assert claims == [{"name": name} for name in ("channel", "team", "gpu", "nic")]
 
 
 async def test_placeholders_of_parameters_are_expanded(nowhere):
