@@ -304,6 +304,15 @@ def test_addresses_follow_the_base_url(given: str, base: str) -> None:
     assert secrets == [{"name": "z-hub", "key": "hub.services.gpus.apiToken"}]
 
 
+def test_a_pod_on_a_busy_node_is_not_ended() -> None:
+    """Until its modules are imported it answers 503; a pod that is ended then would be ended again and again."""
+    (container,) = of_kind(rendered(IMAGE), "Deployment")["spec"]["template"]["spec"]["containers"]
+    start, alive = (container[each] for each in ("startupProbe", "livenessProbe"))
+    assert start["httpGet"] == alive["httpGet"]
+    assert start["periodSeconds"] * start["failureThreshold"] >= 300
+    assert alive["periodSeconds"] * alive["failureThreshold"] >= 120
+
+
 def test_services_and_the_pods_they_select() -> None:
     objects = rendered(IMAGE)
     labels = of_kind(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
