@@ -58,13 +58,14 @@ class IdleHub:
 
     Attributes
     ----------
-    skipped
-        Time by which both clocks of the service are ahead of the machine's.
+    begin, skipped
+        Both clocks of the service show their sum: a slow machine brings nothing closer.
     """
 
     def __init__(self, hub: HubProcess, service: Replica, settings: Any) -> None:
         self.hub = hub
         self.service = service
+        self.begin = datetime.now(UTC)
         self.skipped = timedelta(0)
         self.may_act = True
         self.tickets = Tickets()
@@ -90,7 +91,7 @@ class IdleHub:
         return self.idle
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + self.skipped
+        return self.begin + self.skipped
 
     async def look(self) -> dict[str, SeenServer]:
         """Look once; the servers seen, by user and name."""
