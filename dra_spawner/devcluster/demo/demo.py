@@ -41,7 +41,7 @@ _FREE_PORTS = range(10_081, 32_768)
 _HEALTH_PATH = "/hub/health"
 #: JupyterHub logs the first if it ends because of its proxy, and the second if the proxy has ended by itself.
 _NO_PROXY, _PROXY_ENDED = "Failed to start proxy", "Proxy failed to start with exit code"
-_HUB_START_SECONDS = 120
+_HUB_START_SECONDS = 300
 _HUB_STOP_SECONDS = 30
 #: Placeholders on the embedded cluster: profile and number.
 _PLACEHOLDERS = ("gpu-slice", 2)

@@ -13,7 +13,8 @@ from dra_spawner.devcluster.kubelet.process_user import can_switch_users
 #: First of the uids for servers; neither Linux distributions nor systemd use them.
 FIRST_UID = 60_600
 NUMBER_OF_UIDS = 500
-_PROBE_SECONDS = 20
+#: Far above what the probe needs: if a busy machine were too slow for it, servers would run as the demo's own user.
+_PROBE_SECONDS = 120
 #: Program that checks whether a user can read the packages; importing them would take seconds.
 _PROBE = """
 import importlib.util, os, pathlib
