@@ -195,6 +195,9 @@ async def test_pending_servers_are_named_with_their_causes(cluster: ClusterUnder
             assert "Pending servers" in text
             assert "No machine has enough memory or processors free." in text
             assert f"{NO_CAPACITY}: Insufficient cpu" in text
+            metrics = await each.get("metrics")
+            assert 'dra_spawner_pending_servers{profile="other"} 3.0' in metrics
+            assert 'dra_spawner_servers{profile="other"} 0.0' in metrics, "they have no node"
 
 
 async def pending_servers(service: Replica) -> list[tuple[str, str, bool]]:
