@@ -5,7 +5,9 @@ from importlib.metadata import entry_points
 
 import pytest
 from kubernetes_asyncio.client import ApiClient
+from kubespawner.slugs import is_valid_label
 
+from dra_spawner.names import SHARED_BY
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.server_context import parts_of
@@ -127,6 +129,15 @@ async def test_claims_from_elsewhere_are_named_and_nothing_is_made(nowhere):
     ]
     claims = pod["spec"]["containers"][0]["resources"]["claims"]
     assert claims == [{"name": name} for name in ("channel", "team", "gpu", "nic")]
+
+
+async def test_the_name_of_a_group_becomes_a_label(nowhere):
+    group = "Physics 101 / " + "x" * 100
+    nowhere.spawner_config.device_claims = {"gpu": {**GPU, "shared": {"by": "group", "group": [group]}}}
+    _, objects = await manifest(nowhere.user("ada", group).spawner)
+    metadata = objects.shared["gpu"].object.manifest["metadata"]
+    assert is_valid_label(metadata["labels"]["hub.jupyter.org/shared-by-group"])
+    assert metadata["annotations"][SHARED_BY] == f"group:{group}"
 
 
 async def test_placeholders_of_parameters_are_expanded(nowhere):
