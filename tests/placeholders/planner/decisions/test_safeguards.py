@@ -57,6 +57,10 @@ def is_stale(world: World) -> None:
     world.stale = timedelta(seconds=61)
 
 
+def is_observing(world: World) -> None:
+    world.policy = replace(world.policy, observing_because="an administrator observes")
+
+
 def pending_user(world: World) -> None:
     world.user("large", cpu="1000")
 
@@ -75,10 +79,11 @@ def pending_placeholder(world: World) -> None:
     [
         (fails, Hold.API, "nothing is decided: the API server fails", True),
         (is_stale, Hold.STALE, "nothing is decided: the view of the cluster is 61 seconds old", True),
+        (is_observing, Hold.OBSERVING, "nothing is decided: an administrator observes", True),
         (pending_user, Hold.USERS_PENDING, "no placeholder is evicted while a user's server is pending", False),
         (pending_placeholder, Hold.PENDING, "no placeholder is evicted while one is pending", False),
     ],
-    ids=["api", "stale", "users-pending", "pending"],
+    ids=["api", "stale", "observing", "users-pending", "pending"],
 )
 def test_each_safeguard_has_its_rule(
     world: World, bring_about: Callable[[World], None], rule: Hold, reason: str, holds_everything: bool
