@@ -54,12 +54,13 @@ class MetricQuery:
 
 
 #: The largest value of some minutes, so that a short use between two scrapes counts. With MIG the exporter has a series
-#: for each instance, and names the pod of each; the use of the whole GPU is 0 or not known there. So the larger of both
-#: metrics counts: `or` would leave out the second one where both have the same labels.
+#: for each instance, and names the pod of each. The use of the whole GPU is missing there, or always 0
+#: (NVIDIA/dcgm-exporter#216), so it counts for whole GPUs only. Of these the larger metric counts: `or` would leave out
+#: the second one where both have the same labels.
 _DCGM: Final = (
     "max by (namespace, pod, exported_namespace, exported_pod, pod_namespace, pod_name, UUID, GPU_I_ID, "
     "dra_driver_name, dra_pool_name, dra_device_name) ("
-    'label_replace(max_over_time(DCGM_FI_DEV_GPU_UTIL[3m]), "of", "gpu", "", "") or '
+    'label_replace(max_over_time(DCGM_FI_DEV_GPU_UTIL{GPU_I_ID=""}[3m]), "of", "gpu", "", "") or '
     'label_replace(max_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE[3m]) * 100, "of", "engine", "", ""))'
 )
 #: Devices of the example driver do not compute: what runs on them is the processor's work.

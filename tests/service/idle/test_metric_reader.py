@@ -50,6 +50,7 @@ SAMPLES = f"""
 {dcgm(UTIL, 37, 0, "jupyter-ada")}
 {dcgm(UTIL, 0, 1, "jupyter-bob", "gpu-1")}
 {dcgm(UTIL, 0, 2, "jupyter-cem", "gpu-2-mig-1g-0", **MIG)}
+{dcgm(UTIL, 0, 2, "jupyter-deb", "gpu-2-mig-1g-1", **MIG | {"GPU_I_ID": "8"})}
 {dcgm(UTIL, 64, 3, "jupyter-fay", "gpu-3", vgpu="0")}
 {dcgm(UTIL, 64, 3, "jupyter-gus", "gpu-3", vgpu="1")}
 {dcgm(UTIL, 0, 4, **OLD)}
@@ -90,7 +91,10 @@ async def test_presets_and_an_own_query_on_debians_prometheus(tmp_path: Path) ->
         assert used(found, "jupyter-ada", NVIDIA, "gpu-0", is_shared=True) == (37.0, False), "of all shares"
         assert used(found, "jupyter-bob", NVIDIA, "gpu-1") == (0.0, True)
         assert used(found, "jupyter-bob", NVIDIA, "gpu-1", is_shared=True) == (0.0, False)
-        assert used(found, "jupyter-cem", NVIDIA, "gpu-2-mig-1g-0") == (25.0, True), "the larger of both metrics"
+        assert used(found, "jupyter-cem", NVIDIA, "gpu-2-mig-1g-0") == (25.0, True), "the metric that MIG has"
+        assert used(found, "jupyter-deb", NVIDIA, "gpu-2-mig-1g-1") == (None, True), (
+            "the use of a GPU with MIG is always 0"
+        )
         for pod in ("jupyter-fay", "jupyter-gus"):
             assert used(found, pod, NVIDIA, "gpu-3", is_shared=True) == (64.0, False), "of all shares, not of one"
         assert used(found, "jupyter-hal", NVIDIA, "gpu-4") == (0.0, True), "with --use-old-namespace"
