@@ -12,6 +12,8 @@ from dra_spawner.simulator.model.labels import label_requirements
 from dra_spawner.simulator.model.resources import PodRequests
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
+_BEING_MADE: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+_MAX_REASON: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,16 @@ def unhealthy_devices(status: Reader) -> tuple[UnhealthyDevice, ...]:
         for device in resource.children("resources")
         if device.text("health") == "Unhealthy"
     )
+
+
+def waits_because(status: Reader) -> str:
+    """Why a container does not start, such as "ErrImagePull: not found"; empty while it is only being made."""
+    for container in (*status.children("initContainerStatuses"), *status.children("containerStatuses")):
+        waiting = (container.child("state") or container).child("waiting")
+        if waiting is not None and waiting.text("reason") not in _BEING_MADE:
+            texts = (" ".join(waiting.text(key).split()) for key in ("reason", "message"))
+            return ": ".join(filter(None, texts))[:_MAX_REASON]
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

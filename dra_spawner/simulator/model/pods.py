@@ -23,6 +23,7 @@ from dra_spawner.simulator.model.pod_parts import (
     SpreadConstraint,
     UnhealthyDevice,
     unhealthy_devices,
+    waits_because,
 )
 from dra_spawner.simulator.model.resources import CPU, MEMORY, Amounts, PodRequests, container_sum, to_amounts
 
@@ -86,6 +87,8 @@ class Pod:
     start_time: str = ""
     """``status.startTime``."""
     unhealthy_devices: tuple[UnhealthyDevice, ...] = ()
+    waits_because: str = ""
+    """Why a container does not start, as the kubelet says it; empty if it says nothing."""
     gates: tuple[str, ...] = ()
     """Names of scheduling gates."""
     is_preempted: bool = False
@@ -201,6 +204,7 @@ class Pod:
             phase=status.text("phase") or "Pending",
             start_time=status.text("startTime"),
             unhealthy_devices=unhealthy_devices(status),
+            waits_because=waits_because(status),
             gates=tuple(each.text("name") for each in spec.children("schedulingGates")),
             is_preempted=any(
                 condition.text("type") == "DisruptionTarget"

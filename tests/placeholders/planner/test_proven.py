@@ -60,6 +60,14 @@ def test_a_placeholder_that_does_not_start_is_replaced_on_another_node() -> None
     assert world.placement(GPU).state is AvailabilityState.READY
 
 
+def test_the_kubelets_reason_is_told() -> None:
+    world = world_with("a", broken=("a",))
+    why = "ErrImagePull: registry.k8s.io/pause:3.10: not found"
+    world.snapshot.put(replace(only(world).pod, waits_because=why))
+    world.run(minutes=2.5)
+    assert world.ended(Cause.BROKEN)[0].reason.endswith(f": {why}")
+
+
 def test_without_another_node_creation_is_retried_later_and_later() -> None:
     world = world_with("a", broken=("a",))
     world.policy = replace(world.policy, renewal=Renewal(max_failed=1_000))

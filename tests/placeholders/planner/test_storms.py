@@ -32,7 +32,7 @@ def test_placeholders_that_fail_at_once_are_recreated_later_and_later() -> None:
     assert len(world.ended(Cause.BROKEN)) <= world.made
     (loss,) = world.last.planner_state.creations.lost.of_shape.values()
     assert (loss.count, loss.delay) == (5, timedelta(minutes=5))
-    problem = f"5 placeholders of plain failed on their nodes; they are replaced from {loss.until:%H:%M:%S} UTC on"
+    problem = f"5 placeholders of plain failed; replacements come from {loss.until:%H:%M:%S} UTC on"
     assert world.last.planner_state.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (problem,)
     # The nodes work again.
     world.run(minutes=5, every_seconds=5)

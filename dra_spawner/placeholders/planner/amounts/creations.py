@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.common.counted_text import counted
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.cluster.view import View, age
 from dra_spawner.placeholders.planner.targets.policy import Policy, Renewal
@@ -293,10 +294,10 @@ class Creations:
             Shapes that are not replaced, and told about elsewhere.
         """
         found = [
-            f"{each.count} placeholders of {name_of(shape) or f'shape {shape}'} "
-            + ("failed on their nodes; " if each.has_failed else "were ended, but not by this service; ")
+            f"{counted(each.count, 'placeholder')} of {name_of(shape) or f'shape {shape}'} "
+            + ("failed; " if each.has_failed else "ended, but not by this service; ")
             + (
-                f"they are replaced from {each.until:%H:%M:%S %Z} on"
+                f"replacements come from {each.until:%H:%M:%S %Z} on"
                 if now < each.until
                 else "the others are replaced when the next one stays"
             )

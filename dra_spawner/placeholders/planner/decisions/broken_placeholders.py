@@ -57,6 +57,7 @@ def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Ite
         elif pod.start_time and age(pod.start_time, view.now) >= policy.grace.start and view.knows(Kind.POD, Kind.NODE):
             minutes = policy.grace.start.total_seconds() / 60
             reason = f"its container does not run on node {pod.node_name} after {minutes:g} minutes{devices}"
+            reason += f": {pod.waits_because}" if pod.waits_because else ""
         else:
             continue
         yield delete_placeholder(pod, placeholder.state, Cause.BROKEN, reason)

@@ -222,7 +222,9 @@ def _starting_because(controller: ScaleAheadController, view: View, pod: Pod) ->
     """Why a placeholder is not warm yet."""
     if why := not_ready_because(controller, view, pod.node_name):
         return f"its node is not ready for users: {why}"
-    return "a device of it is not healthy" if pod.has_unhealthy_device else "its container does not run yet"
+    if pod.has_unhealthy_device:
+        return "a device of it is not healthy"
+    return "its container does not run yet" + (f": {pod.waits_because}" if pod.waits_because else "")
 
 
 def not_ready_because(controller: ScaleAheadController, view: View, node: str) -> str:

@@ -115,7 +115,7 @@ def test_the_loss_is_a_problem_and_ends() -> None:
     world = hub((GPU, WANTED, 20), nodes=("a",), cpu="40", gpus=20)
     world.run(0.5, every_seconds=1, each_round=lambda: evicted_after(5)(world))
     problems = world.planner_state.creations.problems(world.now, {GPU.id: "gpu"}.__getitem__)
-    assert "placeholders of gpu were ended, but not by this service; " in problems[0]
+    assert "placeholders of gpu ended, but not by this service; " in problems[0]
     world.run(3, every_seconds=1)
     assert len(world.warm(GPU)) == WANTED
     assert world.planner_state.creations.problems(world.now, {GPU.id: "gpu"}.__getitem__) == ()
