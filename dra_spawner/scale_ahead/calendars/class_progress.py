@@ -132,17 +132,24 @@ def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: date
         if progress.for_anyone:
             servers = "1 server is" if progress.for_anyone == 1 else f"{progress.for_anyone} servers are"
             return f"{servers} prepared at present, for anyone and not for this class"
-        if not progress.prepared:
-            return ""
-        since = f", ready since {_clock(progress.ready_at, occurrence)}" if progress.ready_at is not None else ""
-        return f"{progress.prepared} of {users} prepared{since}"
+        prepared, ready = progress.prepared, progress.ready_at
+        since = f", ready since {_clock(ready, occurrence)}" if prepared and ready is not None else ""
+        if not (progress.running or progress.waiting):
+            return f"{prepared} of {users} prepared{since}" if prepared else ""
+        more = f", {prepared} more {'is' if prepared == 1 else 'are'} prepared{since}" if prepared else ""
+        return _servers_sentence(users, progress) + more
     if now < occurrence.ends:
-        waits = f", {progress.waiting} {'waits' if progress.waiting == 1 else 'wait'}" if progress.waiting else ""
-        because = f": {progress.because}" if waits and progress.because else ""
-        return f"{progress.running} of {users} have a server{waits}{because}"
+        return _servers_sentence(users, progress)
     if not progress.came:
         return f"0 of {users} came"
     return f"{progress.came} came, the longest waited {_seconds(progress.longest_seconds)}"
+
+
+def _servers_sentence(users: int, progress: ClassProgress) -> str:
+    have = "has" if progress.running == 1 else "have"
+    waits = f", {progress.waiting} {'waits' if progress.waiting == 1 else 'wait'}" if progress.waiting else ""
+    because = f": {progress.because}" if waits and progress.because else ""
+    return f"{progress.running} of {users} {have} a server{waits}{because}"
 
 
 def time_text(moment: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -52,6 +53,12 @@ def test_sentences() -> None:
         "": (ClassProgress(), NOW - MARGIN),
         "12 of 60 prepared": (ClassProgress(12), NOW - MARGIN),
         "60 of 60 prepared, ready since 13:45": (ready, NOW - MARGIN),
+        "2 of 60 have a server, 58 more are prepared, ready since 13:45": (
+            replace(ready, prepared=58, came=2, running=2),
+            NOW - MARGIN,
+        ),
+        "60 of 60 have a server": (replace(ready, prepared=0, came=60, running=60), NOW - MARGIN),
+        "1 of 60 has a server, 1 waits": (ClassProgress(came=1, running=1, waiting=1), NOW - MARGIN),
         "2 servers are prepared at present, for anyone and not for this class": (
             ClassProgress(for_anyone=2),
             NOW - MARGIN,
