@@ -45,6 +45,7 @@ NOT_RUN: Final = {
 NOT_HERE: Final = {
     "doctor": "it needs a cluster; tests/doctor does",
     "status": "it asks a service; tests/commands/asking does",
+    "drain": "it asks a service; tests/commands/asking does",
     "try": "it needs a hub; tests/integration/test_try.py does",
     "demo": "tests/browser/test_demo.py starts it and clicks through it",
     "whoami": "it asks the hub of a server; tests/integration/test_my_devices.py does",

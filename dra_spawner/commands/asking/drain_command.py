@@ -7,7 +7,7 @@ from typing import Final, TextIO
 from urllib.parse import quote
 
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
-from dra_spawner.commands.asking.text_table import table
+from dra_spawner.commands.asking.text_table import moment, table
 
 _KINDS: Final = {"draining": "node", "devices": "device"}
 
@@ -24,7 +24,7 @@ def print_drains(client: ServiceClient, out: TextIO, *, as_json: bool) -> int:
         out.write(f"{json.dumps({'items': drains}, indent=2)}\n")
     elif drains:
         rows = [
-            (_KINDS[each["kind"]], each["name"], each["by"], each["at"], each["until"] or "", each["reason"])
+            (_KINDS[each["kind"]], each["name"], each["by"], moment(each["at"]), moment(each["until"]), each["reason"])
             for each in drains
         ]
         out.write(table(("KIND", "NAME", "BY", "SINCE", "UNTIL", "REASON"), rows))
@@ -45,7 +45,7 @@ def begin_drain(client: ServiceClient, name: str, reason: str, until: str, out: 
     if as_json:
         out.write(f"{json.dumps(setting, indent=2)}\n")
     else:
-        end = f" until {printable(setting['until'])}" if setting.get("until") else ""
+        end = f" until {printable(moment(setting['until']))}" if setting.get("until") else ""
         what = "gets no new server" if "/" in name else "gets no placeholder and no new server"
         out.write(f"{printable(name)} is drained{end}: it {what}. Servers that run there stay.\n")
     return 0

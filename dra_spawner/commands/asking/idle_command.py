@@ -6,7 +6,7 @@ import json
 from typing import Any, TextIO
 
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
-from dra_spawner.commands.asking.text_table import table
+from dra_spawner.commands.asking.text_table import moment, table
 
 
 def print_idle(client: ServiceClient, out: TextIO, *, as_json: bool) -> int:
@@ -40,9 +40,9 @@ def _row(each: dict[str, Any]) -> tuple[object, ...]:
     name = f"{each['user']}/{each['server']}".rstrip("/") or "(hidden)"
     hours = each["idle_device_hours"]
     if each["warned_at"]:
-        what = f"stops at {each['stops_at']}"
+        what = f"stops at {moment(each['stops_at'])}"
     elif each["kept_until"]:
-        what = f"kept until {each['kept_until']}, time {each['kept']}"
+        what = f"kept until {moment(each['kept_until'])}, time {each['kept']}"
     else:
         what = "" if each["has_policy"] else "no policy"
     is_idle = each["use"] == "idle"
@@ -51,7 +51,7 @@ def _row(each: dict[str, Any]) -> tuple[object, ...]:
         each["choice"],
         ", ".join(each["devices"]),
         each["use"],
-        each["idle_since"] or "",
+        moment(each["idle_since"]),
         f"{hours:.2f}" if is_idle and hours is not None else "",
         what if is_idle else f"{each['reason']} {what}".rstrip(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from dra_spawner.commands.asking.service_client import printable
 
@@ -20,6 +21,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 1]}…"
+
+
+def moment(text: str | None) -> str:
+    """A time of the API for people, such as ``2026-11-24 17:00 UTC``; what is no time stays as it is."""
+    try:
+        time = datetime.fromisoformat(text or "")
+        return text or "" if time.tzinfo is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M %Z}"
+    except (ValueError, OverflowError):
+        return text or ""
 
 
 def span(seconds: float) -> str:

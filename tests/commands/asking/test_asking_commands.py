@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,12 @@ async def test_an_on_call_engineer_asks_and_drains(
             "drain", "node-a", "--reason", "new driver", "--until", "2027-01-01T10:00:00Z"
         )
         assert code == 0
-        assert out.startswith("node-a is drained until 2027-01-01T10:00:00+00:00: it gets no placeholder")
+        assert out.startswith("node-a is drained until 2027-01-01 10:00 UTC: it gets no placeholder")
+        assert re.search(
+            r" user ada  \d{4}-\d\d-\d\d \d\d:\d\d UTC  2027-01-01 10:00 UTC  new driver$",
+            (await terminal.run("drain"))[1],
+            re.M,
+        )
         code, out, _ = await terminal.run("drain", "--format", "json")
         (drained,) = json.loads(out)["items"]
         assert (drained["name"], drained["by"], drained["reason"]) == ("node-a", "user ada", "new driver")
@@ -161,7 +167,7 @@ async def test_servers_that_hold_idle_devices(
         code, out, _ = await terminal.run("idle")
         assert code == 1
         assert out.startswith("- Prometheus is away.\n")
-        assert "ada       gpu-slice  gpu-0\ufffd[31m  idle  2026-11-24T17:00:00+00:00  1.50" in out
+        assert "ada       gpu-slice  gpu-0\ufffd[31m  idle  2026-11-24 17:00 UTC  1.50" in out
         assert "(hidden)" in out
         assert "A kernel computes. no policy" in out
         assert out.endswith("1 of 2 servers with devices are idle, with 1.5 device-hours.\n")
