@@ -121,9 +121,8 @@ class ClassMessages:
                 try:
                     await self._post(session, self._message(found[key], outcomes[key]))
                     sent.append(key)
-                except (OSError, aiohttp.ClientError, TimeoutError, ValueError) as error:
-                    # The text of another error may have the address.
-                    problem = str(error) if isinstance(error, _NotTaken) else type(error).__name__
+                except (OSError, aiohttp.ClientError, ValueError) as error:  # TimeoutError is an OSError
+                    problem = self._text(error)
                     self._failed.add(key)
                     break
         self._problem = problem
@@ -135,6 +134,14 @@ class ClassMessages:
                 )
             except OverridesUnavailable as error:
                 self._log_once.present({"store": error})
+
+    def _text(self, error: Exception) -> str:
+        if isinstance(error, _NotTaken):
+            return str(error)
+        if isinstance(error, TimeoutError):
+            return f"the webhook does not answer within {self._target.timeout.total_seconds():g} s"
+        # The text of another error may have the address.
+        return f"the webhook cannot be reached ({type(error).__name__})"
 
     async def _post(self, session: aiohttp.ClientSession, message: Mapping[str, Any]) -> None:
         async with session.post(self._target.url, json=message, allow_redirects=False) as answer:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from aiohttp import web
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
 
@@ -16,8 +18,9 @@ from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.http.classes import class_handlers, classes_page
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.local_server import serving_tornado
+from tests.local_server import serving, serving_tornado
 from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.ports import free_port
 from tests.service.open_service import open_to_all
 from tests.service.replica import Replica, publish_settings, replica, server_objects, set_up
 
@@ -95,6 +98,31 @@ async def test_before_during_and_after_a_class(embedded_cluster: ClusterUnderTes
 def figures_of(service: Replica) -> list[Any]:
     controller = service.controller
     return list(controller.scale_ahead.calendars.occurrences(controller.now(), timedelta(days=1)))
+
+
+async def test_a_webhook_that_is_away_or_slow_is_told_without_its_address(embedded_cluster: ClusterUnderTest) -> None:
+    release = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        await release.wait()
+        return web.Response()
+
+    await set_out(embedded_cluster)
+    async with serving(hang) as slow, replica(embedded_cluster, more=OPEN, **SETTINGS) as service:
+        await service.until_warm(GPU, 2)
+        runner, begins = runner_of(service), service.controller.now() + timedelta(days=3)
+        assert (await service.send("POST", "classes", class_at(begins, 50)))[0] == 201
+        await runner.class_rehearsals.refresh()
+        await runner.class_figures.store()
+        for url, seconds, says in (
+            (slow, 0.1, "does not answer within 0.1 s"),
+            (f"http://127.0.0.1:{free_port()}/secret", 60, "cannot be reached (ClientConnectorError)"),
+        ):
+            target = read_message_target({"url": url, "timeout_seconds": seconds})
+            messages = ClassMessages(service.controller, target, runner.classes.owner_of_time)
+            await messages.send()
+            assert messages.problems() == (f"Messages about classes cannot be sent: the webhook {says}.",)
+        release.set()
 
 
 async def test_a_message_says_once_that_a_verdict_is_no(embedded_cluster: ClusterUnderTest) -> None:
