@@ -180,6 +180,13 @@ def test_a_pool_is_no_node_where_no_slice_names_one() -> None:
     assert found.fix.startswith("Look at the pod of driver gpu.nvidia.com that publishes pool node-a.")
 
 
+def test_a_device_that_is_drained_by_the_service_is_opened_by_it() -> None:
+    taint = Taint(names.DRAINED_DEVICE, effect="NoSchedule")
+    rules = (DeviceTaintRule("dra-spawner-1", taint, NVIDIA, "node-a", "gpu-0"),)
+    (found,) = examine(sound(slices=(resource_slice("node-a", NVIDIA, gpu()),), rules=rules))
+    assert found.fix == "When servers may get it again: dra-spawner drain gpu.nvidia.com/node-a/gpu-0 --end"
+
+
 def test_a_hub_that_is_another_program_is_reported() -> None:
     (found,) = examine(sound(hub=HttpAnswer("http://hub:8081/hub/api/", 200)))
     assert found.code == "hub-unreachable"

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dra_spawner import names
 from dra_spawner.common.counted_text import counted, listed
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.common.project_links import where
@@ -13,7 +14,7 @@ from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import seconds_of
 from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
-from dra_spawner.dra.model.devices import Device, PoolId, ResourceSlice
+from dra_spawner.dra.model.devices import Device, DeviceId, PoolId, ResourceSlice
 from dra_spawner.dra.model.same_hardware import pairs_by_node
 from dra_spawner.dra.model.taint_rules import DeviceTaintRule
 from dra_spawner.dra.preparation import PreparedFor
@@ -290,9 +291,15 @@ def _closed(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -
         yield TAINTED_DEVICES.finding(
             f"DeviceTaintRule {rule.name} closes {counted(len(devices), 'device')} by the taint {rule.taint.key} "
             f"({rule.taint.effect}), so servers do not get {it}{until}: {listed(devices, _LISTED)}.",
-            f"When servers may get {it} again: kubectl delete devicetaintrule {rule.name}",
+            f"When servers may get {it} again: {_opened_by(rule, devices[0])}",
             f"DeviceTaintRule {rule.name}",
         )
+
+
+def _opened_by(rule: DeviceTaintRule, device: DeviceId) -> str:
+    """The command; the service makes its own rule of a drain again as long as the drain is there."""
+    is_drain = rule.taint.key == names.DRAINED_DEVICE
+    return f"dra-spawner drain {device} --end" if is_drain else f"kubectl delete devicetaintrule {rule.name}"
 
 
 def _nodes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
