@@ -30,7 +30,7 @@ SHAPES: Final = tuple(
 )
 
 
-@pytest.mark.timeout(2400)  # All examples take a minute of processor time, and tests beside them take most of it.
+@pytest.mark.timeout(2400)  # All examples take minutes of processor time, and tests beside them take most of it.
 @pytest.mark.parametrize("draw", range(example_count(2)))
 @all_of_them("example", range(example_count(len(SHAPES))))
 def test_a_hub_is_never_worse_off_than_with_the_best_fixed_number(example: int, draw: int) -> None:
@@ -51,9 +51,11 @@ def test_one_launch_decides_which_fixed_number_has_as_many_hits(launches_a_day: 
     together = fixed_together = 0.0
     for draw in range(example_count(10)):
         ours, idle_hours_of_fixed = replayed(SHAPES.index((launches_a_day, False, 1)), draw)
-        assert ours.idle_hours <= idle_hours_of_fixed(ours.hits + min(missed(ours), 1)) + 1e-6, draw
+        fixed = idle_hours_of_fixed(ours.hits)
+        if ours.idle_hours > fixed + 1e-6:
+            assert ours.idle_hours <= idle_hours_of_fixed(ours.hits + min(missed(ours), 1)), draw
         together += ours.idle_hours
-        fixed_together += idle_hours_of_fixed(ours.hits)
+        fixed_together += fixed
     assert together <= fixed_together + 1e-6
 
 
@@ -68,7 +70,8 @@ def replayed(example: int, draw: int) -> tuple[ReplayResult, Callable[[int], flo
     base = hub(trace, slots, 2)
     ours = replay(base, ForecastDemand())
     late = replace(base, trace=base.trace.since(BEGIN + 2 * MINUTES_A_WEEK - MINUTES_A_DAY))
-    return ours, lambda hits: smallest_buffer(late, hits / ours.launches)[1].idle_hours
+    guess = max(round(ours.idle_hours_a_day / 24), 1)
+    return ours, lambda hits: smallest_buffer(late, hits / ours.launches, guess=guess)[1].idle_hours
 
 
 def missed(result: ReplayResult) -> int:
