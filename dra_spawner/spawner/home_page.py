@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from dra_spawner.spawner.progress.activity_report import ActivityReport
     from dra_spawner.spawner.progress.session_time import SessionTime
 
-#: Age in seconds of what the home page says about devices.
+#: Age in seconds of what the home page says about devices, from which it is read again, and from which it is not said.
 _DEVICE_NOTE_SECONDS = 10.0
+_OLD_DEVICE_NOTE_SECONDS = 60.0
 #: Seconds of a server's lifetime after which they are stored.
 _STORED_EACH_SECONDS = 60.0
 _HUB_RESTARTED = "The hub was restarted while your server was starting. Please start it again."
@@ -141,9 +142,12 @@ class HomePage:
         from dra_spawner.spawner.my_devices.my_devices_handler import devices_of_server  # few hubs' users look
 
         reading = devices_of_server(parts_of(self._spawner))
-        if reading.age() > _DEVICE_NOTE_SECONDS:
+        age = reading.age()
+        if age > _DEVICE_NOTE_SECONDS:
             reading.begin()
-        return reading.value.withdrawn if reading.value is not None else ""
+        # An older one may be over.
+        known = reading.value if age <= _OLD_DEVICE_NOTE_SECONDS else None
+        return known.withdrawn if known is not None else ""
 
     def idle_note(self) -> JsonObject | None:
         """The warning that the running server is stopped for being idle; None without one."""

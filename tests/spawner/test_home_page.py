@@ -1,7 +1,11 @@
 """What is remembered of a start that an earlier process of the hub began."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from dra_spawner import names
 from dra_spawner.fairness.idle.notices import Notice
+from dra_spawner.spawner.my_devices.my_devices_handler import devices_of_server
 from dra_spawner.spawner.objects.start_objects import utc_now
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.progress.session_time import SessionTime
@@ -26,6 +30,19 @@ async def test_a_start_that_a_restarted_hub_gives_up(nowhere, monkeypatch, pod, 
     parts.home.record_stop()
     assert ("The hub was restarted" in parts.home.record.failure) is is_told
     assert not parts.home.record.was_ended
+
+
+@all_of_them("age, note", {"just read": (9, "out of use"), "read again meanwhile": (50, "out of use"), "old": (61, "")})
+async def test_an_old_note_about_devices_is_not_shown(nowhere, monkeypatch, age, note):
+    """What an earlier look found may be over: the look of today only begins to read."""
+    parts = parts_of(nowhere.user("ada").spawner)
+    monkeypatch.setattr(ServerContext, "pod", lambda _: {"spec": {"resourceClaims": [{"name": "gpu"}]}})
+    reading, begun = devices_of_server(parts), []
+    value: Any = SimpleNamespace(withdrawn="out of use")
+    reading.put(value)
+    monkeypatch.setattr(reading, "age", lambda: age)
+    monkeypatch.setattr(reading, "begin", lambda: begun.append(age))
+    assert (parts.home.device_note(), bool(begun)) == (note, age > 10)
 
 
 async def test_a_server_that_does_not_stop_keeps_its_limits(nowhere, monkeypatch):
