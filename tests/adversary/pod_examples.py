@@ -120,10 +120,13 @@ def user_pod() -> Json:
         "phase": "Pending",
         "startTime": STAMP,
         "podIP": "10.0.0.1",
-        "initContainerStatuses": [{"name": "i", "allocatedResourcesStatus": []}],
+        "initContainerStatuses": [
+            {"name": "i", "state": {"waiting": {"reason": "PodInitializing"}}, "allocatedResourcesStatus": []}
+        ],
         "containerStatuses": [
             {
                 "name": "notebook",
+                "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
                 "allocatedResourcesStatus": [
                     {"name": "claim:gpu/main", "resources": [{"resourceID": "n0/gpu-0", "health": "Unhealthy"}]},
                     {

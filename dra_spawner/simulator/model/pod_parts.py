@@ -55,7 +55,8 @@ def unhealthy_devices(status: Reader) -> tuple[UnhealthyDevice, ...]:
 def waits_because(status: Reader) -> str:
     """Why a container does not start, such as "ErrImagePull: not found"; empty while it is only being made."""
     for container in (*status.children("initContainerStatuses"), *status.children("containerStatuses")):
-        waiting = (container.child("state") or container).child("waiting")
+        state = container.child("state")
+        waiting = state and state.child("waiting")
         if waiting is not None and waiting.text("reason") not in _BEING_MADE:
             texts = (" ".join(waiting.text(key).split()) for key in ("reason", "message"))
             return ": ".join(filter(None, texts))[:_MAX_REASON]
