@@ -8,5 +8,5 @@ __all__ = ["log_messages"]
 
 
 def log_messages(caplog: pytest.LogCaptureFixture, name: str = "dra_spawner") -> list[str]:
-    """Messages of the logger and of those below it, oldest first."""
+    """Messages of a logger and its children, oldest first."""
     return [each.getMessage() for each in caplog.records if f"{each.name}.".startswith(f"{name}.")]

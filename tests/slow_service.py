@@ -16,7 +16,7 @@ file, end = pathlib.Path(sys.argv.pop()), time.monotonic() + {PATIENCE_SECONDS}
 class Slow(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         while name == "dra_spawner.service.application" and not file.exists() and time.monotonic() < end:
-            time.sleep(0.02)
+            time.sleep(0.02)  # in a process of its own, which a test releases by a file
 
 sys.meta_path.insert(0, Slow())
 runpy.run_module("dra_spawner.service", run_name="__main__")
