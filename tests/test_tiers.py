@@ -11,7 +11,8 @@ import pytest
 
 from tests import tiers
 from tests.all_of_them import all_of_them
-from tests.tiers import DEAR, LONG, TESTS, Tier, may_hold, order_of, stage_of, tier_of
+from tests.tier_lists import DAYS, DEAR, LONG
+from tests.tiers import TESTS, Tier, may_hold, order_of, stage_of, tier_of
 
 MODULE = "kube/client/test_api.py"
 
@@ -43,6 +44,7 @@ def test_the_tier_follows_from_fixtures_parameters_and_directories() -> None:
     assert tier("docs/test_commands.py", fixtures="helm") is Tier.SYSTEM
     assert tier("test_monitoring.py", marks="needs_program") is Tier.SYSTEM
     assert tier("service/http/test_openapi.py") is Tier.SYSTEM, "its packages are not in the extra `test`"
+    assert tier("placeholders/planner/test_chaos.py") is Tier.SYSTEM
     assert tier("service/test_chaos.py", fixtures="cluster", cluster="real") is Tier.LONG
     assert tier("dra/test_quirks.py", fixtures="oracles") is Tier.SYSTEM
 
@@ -51,6 +53,7 @@ def test_what_users_count_on_is_of_the_default_tier() -> None:
     assert tier(fixtures="cluster", marks="promise", cluster="embedded") is Tier.DEFAULT
     assert tier(fixtures="cluster", marks="promise", cluster="real") is Tier.REAL
     assert tier("browser/test_form.py", marks="promise") is Tier.SYSTEM
+    assert tier("placeholders/planner/test_chaos.py", marks="promise") is Tier.DEFAULT
 
 
 def test_dear_tests_begin_first_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +87,7 @@ def test_what_needs_go_runs_late() -> None:
     assert stage("chart/test_release.py", "real_cluster") == 2
 
 
-@all_of_them("name", [*LONG, *DEAR])
+@all_of_them("name", [*LONG, *DAYS, *DEAR])
 def test_tests_of_the_night_exist(name: str) -> None:
     path, _, function = name.partition("::")
     defined = [getattr(each, "name", "") for each in ast.parse((TESTS / path).read_text()).body]

@@ -26,55 +26,11 @@ from typing import Any, Final
 import pytest
 
 from tests import examples
+from tests.tier_lists import DAYS, DEAR, LONG
 
 __all__ = ["Tier", "TierReporter", "order_of", "stage_of", "tier_of"]
 
 TESTS: Final = Path(__file__).parent
-#: Modules, tests, and tests with one parameter that are worth their time once a night, not in each change; and why.
-LONG: Final = {
-    "oracle/test_differential.py::test_random_scenarios_have_the_reference_verdicts": "20,000 scenarios of five releases",
-    "devcluster/demo/test_demo.py::test_a_hub_whose_proxy_is_late_is_started_again": "20 s until JupyterHub gives a proxy up",
-    "placeholders/planner/test_day.py::test_no_more_is_paid_for": "a sum over all days: on a single one it is chance",
-    "service/test_chaos.py": "half an hour of anything, on real schedulers",
-    "placeholders/planner/test_storms.py": "storms of users over hours",
-    "fairness/tickets/test_queue_waits.py::test_four_of_five_waits_end_in_the_interval": "weeks of nine hubs; a small one in short elsewhere",
-    "virtual_time/test_ticket_days.py::test_three_days_of_200_users": "600 sessions on a real scheduler",
-    "placeholders/planner/answers/test_waits.py": "a calibration that needs its whole sample",
-    "adversary/test_device_classes.py::test_the_service_answers_and_decides_beside_hostile_device_classes[real]": "as embedded",
-    "adversary/test_sizes.py::test_no_user_gets_more_than_a_device_has[real]": "as embedded",
-    "adversary/test_files.py::test_choices_that_no_hub_could_offer[choices that differ, just within the limit of check]": "seconds of one command at its limit",
-    "adversary/test_files.py::test_choices_that_no_hub_could_offer[choices that differ, just within the limit of render]": "as of check",
-    "browser/test_demo.py::test_an_existing_cluster_is_used_instead": "half a minute of a second kind of demo",
-    "chart/test_whole_chart.py::test_two_hubs_in_one_namespace_and_a_third_elsewhere": "half a minute for each hub more",
-    "integration/test_documented_claims.py::test_every_documented_claim_gets_its_devices[real]": "as embedded",
-    "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[embedded]": "as on the real cluster",
-    "dra/cel/library/test_cost.py::test_any_expensive_selectors": "an older oracle to build; recorded answers elsewhere",
-    "oracle/test_trackers.py::test_random_states_have_the_taints_of_the_scheduler[1.36]": "a second scheduler to build; its answers are recorded",
-    "node/test_handovers.py::test_a_restart_in_the_middle_of_a_handover": "restarts of kubelet, driver and node, one by one",
-    "node/test_healing.py::test_a_claim_that_the_kubelet_loses": "a minute of kubelet's own retries",
-    "node/test_readiness.py::test_an_image_is_removed_and_comes_back": "a minute of kubelet's own reports",
-    "node/test_drivers.py": "facts about drivers on a real kubelet, not about the product",
-    "node/test_handover_facts.py": "facts about kubelet, not about the product",
-    "node/test_outage.py": "two minutes without an API server",
-    "node/test_restarts.py": "restarts of kubelet and container runtime",
-    "integration/test_handover.py::test_a_service_is_killed_between_reservations": "over a minute of Leases and reservations",
-    "integration/test_killed_in_between.py::test_in_a_handover_on_a_full_node": "another 18 rows of one mechanism",
-    "integration/test_killed_in_between.py::test_where_a_server_is_made_again": "another 7 rows of one mechanism",
-    "integration/test_killed_in_between.py::test_a_hub_that_is_started_again_where_a_server_is_made_again": "two minutes of hubs",
-    "commands/removing/test_uninstall_command.py::test_only_reported_objects_are_left[real]": "as embedded",
-    "integration/test_vlans.py::test_one_failed_request_of_a_start": "another 20 rows of test_faults.py",
-    "integration/test_warm_starts.py::test_one_failed_request": "another 21 rows of test_faults.py",
-    "integration/test_several_options.py": "half a minute of a hub and a service",
-    "placeholders/planner/test_refused.py::test_each_preemption_is_on_another_node": "days of rounds, each second",
-    "placeholders/planner/test_capped.py::test_creation_is_retried_at_longer_and_longer_intervals": "hours of rounds",
-    "adversary/test_largest_objects.py": "objects of the largest size that etcd takes",
-}
-#: Tests that take a minute or more in a tier of the gate, the longest first: each begins first in a process of its own.
-DEAR: Final = (
-    "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[real]",
-    "chart/test_whole_chart.py::test_a_hub_at_the_root",
-    "browser/test_start_pages.py::test_after_a_failed_start_something_smaller_or_another_try",
-)
 #: Packages of the extra ``gate``: a module that imports one is of the tier system.
 _GATE_PACKAGES: Final = re.compile(
     r"^(?:from|import) (?:cel_expr_python|check_jsonschema|openapi_spec_validator|schemathesis)\b",
@@ -101,7 +57,7 @@ MEANINGS: Final = {
     Tier.DEFAULT: "no cluster, or the embedded one for the promises to users",
     Tier.EMBEDDED: "the embedded cluster",
     Tier.REAL: "a real kube-apiserver, kube-scheduler and kube-controller-manager",
-    Tier.SYSTEM: "a node, browser, chart, image, database server or other program; days in virtual time",
+    Tier.SYSTEM: "a node, browser, chart, image, database server or other program; days in virtual time, and long hostile inputs",
     Tier.LONG: "once a night: tests that take longer than they are worth in each change, and all random examples",
 }
 _SYSTEM_DIRECTORIES: Final = frozenset(("browser", "chart", "images", "node", "oracle", "virtual_time"))
@@ -130,11 +86,14 @@ def tier_of(item: pytest.Item) -> Tier:
         Its fixtures, the values of its parameters, its directory and its marks ``promise`` and ``needs_program`` decide.
     """
     path = item.path.relative_to(TESTS)
-    names = (item.name, getattr(item, "originalname", item.name))
-    if path.as_posix() in LONG or any(f"{path.as_posix()}::{name}" in LONG for name in names):
+    module = path.as_posix()
+    names = {module, f"{module}::{item.name}", f"{module}::{getattr(item, 'originalname', item.name)}"}
+    if not names.isdisjoint(LONG):
         return Tier.LONG
     directory = path.parts[0]
     if directory in _SYSTEM_DIRECTORIES or needs_gate_package(item.path) or item.get_closest_marker("needs_program"):
+        return Tier.SYSTEM
+    if not names.isdisjoint(DAYS) and not item.get_closest_marker("promise"):
         return Tier.SYSTEM
     callspec = getattr(item, "callspec", None)
     values = {value for value in callspec.params.values() if isinstance(value, str)} if callspec else set()

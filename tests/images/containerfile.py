@@ -12,6 +12,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 IMAGES: Final = ROOT / "images"
+#: Seconds of a command: it ends only what hangs. On a busy machine a package that takes 5 s has taken 300.
+LIMIT: Final = 1800
 _OPTION = re.compile(r"--[a-z]+=\S+\s+")
 
 
@@ -67,4 +69,4 @@ def execute(command: str, paths: Mapping[str, Path], environment: Mapping[str, s
     """
     inside = re.compile(rf"(?<![\w/])({'|'.join(map(re.escape, paths))})(?=[/\s]|$)")
     command = inside.sub(lambda found: shlex.quote(str(paths[found[1]])), command)
-    subprocess.run(["sh", "-ec", command], env=dict(environment), check=True, timeout=600)
+    subprocess.run(["sh", "-ec", command], env=dict(environment), check=True, timeout=LIMIT)

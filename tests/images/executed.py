@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.images.containerfile import IMAGES, ROOT, execute, read_containerfile
+from tests.images.containerfile import IMAGES, LIMIT, ROOT, execute, read_containerfile
 
 PINS = Path(__file__).parent / "z2jh_pins"
 #: Packages that are not in the image.
@@ -39,7 +39,7 @@ def versions_of(python: Path, environment: Mapping[str, str]) -> dict[str, str]:
         "import importlib.metadata as m; print(*(f\"{d.metadata['Name']}=={d.version}\" for d in m.distributions()))"
     )
     done = subprocess.run(
-        [python, "-c", program], env=dict(environment), capture_output=True, text=True, check=True, timeout=60
+        [python, "-c", program], env=dict(environment), capture_output=True, text=True, check=True, timeout=LIMIT
     )
     # The first one counts where there are two.
     return dict(each.lower().replace("_", "-").split("==") for each in reversed(done.stdout.split()))
@@ -64,7 +64,7 @@ def hub_environment(directory: Path, version: str) -> Iterator[Path]:
     pins = [each for each in (PINS / f"{version}.txt").read_text().split() if not each.startswith("psycopg2==")]
     # Not part of the test: uv is quick, and the image is built by others.
     install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", str(environment / "bin" / "python")]
-    subprocess.run([*install, "--break-system-packages", "pip", *pins], check=True, timeout=600)
+    subprocess.run([*install, "--break-system-packages", "pip", *pins], check=True, timeout=LIMIT)
     try:
         yield environment
     finally:
@@ -92,7 +92,7 @@ def raised_packages(command: str) -> set[str]:
 def run_dra_spawner(python: Path, environment: Mapping[str, str]) -> None:
     """The hub's part can be imported, and the command works."""
     program = "import dra_spawner.hub, dra_spawner.service; from dra_spawner.cli import main; main(['check', '-h'])"
-    subprocess.run([python, "-c", program], env=dict(environment), check=True, stdout=subprocess.DEVNULL, timeout=600)
+    subprocess.run([python, "-c", program], env=dict(environment), check=True, stdout=subprocess.DEVNULL, timeout=LIMIT)
 
 
 def hub_image(environment: Path, wheels: Path, directory: Path) -> set[str]:
@@ -133,7 +133,7 @@ def require_contents(wheel: Path) -> None:
     """The wheel has every file of the package, and nothing else but what JupyterLab and Jupyter Server find."""
     found = set(zipfile.ZipFile(wheel).namelist())
     listed = ["git", "-C", str(ROOT), "ls-files", "dra_spawner"]
-    package = set(subprocess.run(listed, capture_output=True, text=True, check=True, timeout=240).stdout.split())
+    package = set(subprocess.run(listed, capture_output=True, text=True, check=True, timeout=LIMIT).stdout.split())
     assert package <= found, f"not in the wheel: {sorted(package - found)[:10]}"
     besides = {each for each in found - package if ".dist-info/" not in each}
     shared = f"{wheel.name.split('-py3')[0]}.data/data/"
@@ -153,15 +153,15 @@ def service_image(wheels: Path, directory: Path) -> None:
     for command in stage.commands():
         execute(command, paths, {**os.environ, **_QUIET})
     program = [environment / "bin" / "dra-spawner"]
-    subprocess.run([*program, "service", "--version"], check=True, timeout=240)
+    subprocess.run([*program, "service", "--version"], check=True, timeout=LIMIT)
     # The migrations are in the package.
     history = ["history", "export", "--url", f"sqlite:///{directory}/history.sqlite"]
-    subprocess.run([*program, *history], check=True, timeout=240)
+    subprocess.run([*program, *history], check=True, timeout=LIMIT)
     assert not (environment / "bin" / "pip").exists()
     # Two commands of the README, in a directory without a checkout.
-    subprocess.run([*program, "demo", "--help"], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=240)
+    subprocess.run([*program, "demo", "--help"], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=LIMIT)
     values = ROOT / "helm-values" / "minimal.yaml"
-    subprocess.run([*program, "check", values], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=240)
+    subprocess.run([*program, "check", values], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=LIMIT)
 
 
 def main() -> None:
@@ -170,7 +170,7 @@ def main() -> None:
         directory = Path(name)
         wheels = directory / "wheels"
         build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)]
-        subprocess.run(build, check=True, timeout=300)
+        subprocess.run(build, check=True, timeout=LIMIT)
         require_contents(next(wheels.glob("*.whl")))
         began = time.monotonic()
         if not sys.argv[1:]:

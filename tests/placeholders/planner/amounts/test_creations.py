@@ -101,8 +101,8 @@ def test_few_are_made_in_each_minute(cause: Callable[[World], None]) -> None:
         world = hub((shape, WANTED, 20), nodes=("a",), cpu="40", gpus=20)
         world.grace = grace
         minutes = 30 if IS_LONG or cause is CAUSES[TEN_MINUTES] else 14
-        world.run(2, every_seconds=0.5, each_round=lambda world=world: cause(world))  # type: ignore[misc]
-        world.run(minutes - 2, every_seconds=4, each_round=lambda world=world: cause(world))  # type: ignore[misc]
+        world.run(2, every_seconds=1, each_round=lambda world=world: cause(world))  # type: ignore[misc]
+        world.run(minutes - 2, every_seconds=6, each_round=lambda world=world: cause(world))  # type: ignore[misc]
         # The first loss of placeholders that were old is replaced as a whole.
         begin = next(at for at, action in world.log if isinstance(action, CreatePlaceholder))
         later = begin + timedelta(minutes=12)
