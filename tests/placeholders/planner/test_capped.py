@@ -17,7 +17,7 @@ MESSAGE = "1 max node group size reached"
 def capped_hub() -> World:
     world = hub((PLAIN, 2, 9))
     world.node("a", "40")
-    world.run(30, every_seconds=1, each_round=world.fail_placeholders)
+    world.run(30, every_seconds=3, each_round=world.fail_placeholders)
     return world
 
 
@@ -64,7 +64,7 @@ def test_users_come_first() -> None:
     """A pending server has its placeholder. A placeholder that runs shows that the nodes work."""
     world = hub((GPU, 2, 9))
     world.node("a", gpus=2)
-    world.run(30, every_seconds=1, each_round=world.fail_placeholders)
+    world.run(30, every_seconds=3, each_round=world.fail_placeholders)
     before = world.made
     world.users(("ada", "bob", "cy"), {"gpu": gpu_claim()})
     world.settle()
@@ -92,7 +92,7 @@ def test_a_working_placeholder_ends_the_row() -> None:
             if pod.node_name and not pod.is_finished and not works:
                 world.snapshot.put(replace(pod, phase="Failed"))
 
-    world.run(60, every_seconds=1, each_round=fail_most)
+    world.run(60, every_seconds=3, each_round=fail_most)
     assert PLAIN.id not in world.last.limited
     assert world.made > 10
 
