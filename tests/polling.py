@@ -13,7 +13,7 @@ __all__ = ["PATIENCE_SECONDS", "eventually", "eventually_sync"]
 T = TypeVar("T")
 
 #: How long tests wait for results that need seconds on an idle machine: other programs may use its processors, too.
-PATIENCE_SECONDS: Final = 120.0
+PATIENCE_SECONDS: Final = 240.0
 _PAUSE_SECONDS: Final = 0.02
 _LONGEST_SHOWN: Final = 5000
 

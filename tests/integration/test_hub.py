@@ -213,8 +213,8 @@ c.DRASpawner.apply_user_options = {"image_input": "image"}
 
 async def last_message(hub, profile):
     """The last message of a start that fails, as a user reads it."""
-    status, body = await hub.spawn("ada", {"profile": profile})
-    if status != 202:
+    _, body = await hub.spawn("ada", {"profile": profile})
+    if body:  # none: it is on its way, or failed just when JupyterHub answered
         return body["message"]
     (*_, last) = await hub.progress("ada")
     assert last["failed"]

@@ -86,6 +86,8 @@ async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluste
             assert f"({GPU_DRIVER}/{first})" in end.reason
             assert end.node == node.name
         node.gpus.fail(prepare="")
+        # A busy machine does not start a container in so short a time.
+        world.policy = replace(world.policy, grace=Policy().grace)
         await reserve_and_start(world)
         assert [each.delay for each in losses] == [RENEWAL.first_delay, 2 * RENEWAL.first_delay]
         made = decisions(world, "create-placeholder")[1:]

@@ -16,7 +16,7 @@ import urllib.request
 
 _MARK = "dra-spawner-try:"
 _PROGRAM = _MARK.rpartition("-")[0]
-_LIMIT_SECONDS = 20
+_LIMIT_SECONDS = 60
 _QUERY = "--query-gpu=name,uuid,memory.total"
 
 

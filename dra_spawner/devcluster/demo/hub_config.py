@@ -18,7 +18,7 @@ setup(c)
 c.DRASpawner.profile_list = settings["profiles"]
 c.DRASpawner.namespace = settings["namespace"]
 c.DRASpawner.start_timeout = 120
-c.DRASpawner.http_timeout = 60
+c.DRASpawner.http_timeout = 180
 # This machine may be busy: the first server shall get a warm claim all the same.
 c.DRASpawner.placement_wait_seconds = 20
 c.DRASpawner.cpu_guarantee = 0.1
