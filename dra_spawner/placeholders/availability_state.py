@@ -22,6 +22,8 @@ class AvailabilityState(StrEnum):
     NEEDS_NODE = "needs-node"
     #: Nothing is free until a server of another user ends, as far as it is known.
     WHEN_STOPPED = "when-stopped"
+    #: What could run it takes no new server: nodes or devices that somebody has closed.
+    CLOSED = "closed"
     #: No known kind of node can ever run it.
     NEVER = "never"
     #: It is not known.

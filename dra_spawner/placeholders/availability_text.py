@@ -19,6 +19,7 @@ LABELS: Final = MappingProxyType(
         AvailabilityState.WAITS: "waits",
         AvailabilityState.NEEDS_NODE: "new machine",
         AvailabilityState.WHEN_STOPPED: "all in use",
+        AvailabilityState.CLOSED: "out of use",
         AvailabilityState.NEVER: "never",
         AvailabilityState.UNKNOWN: "not known",
     }
@@ -32,6 +33,7 @@ LEGEND: Final = MappingProxyType(
         AvailabilityState.NEEDS_NODE: "Another machine is added for you, which takes minutes.",
         AvailabilityState.WHEN_STOPPED: "You wait until another user's server stops.",
         AvailabilityState.WAITS: "Nothing is free at the moment, or others in the queue come first.",
+        AvailabilityState.CLOSED: "What this choice needs is out of use. You wait until it is back.",
         AvailabilityState.NEVER: "No machine can run this choice.",
         AvailabilityState.UNKNOWN: "It is not known at the moment. You can start all the same.",
     }

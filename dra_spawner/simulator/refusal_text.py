@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from dra_spawner.dra.allocation.cause_text import ENOUGH_IS_FREE, CauseText, RefusalKind
+from dra_spawner.dra.allocation.reasons import NoFitReason
 from dra_spawner.simulator.fitting import NodeAnswer, PodFit
 from dra_spawner.simulator.scheduler.node_fit import Filter
 
@@ -32,11 +35,13 @@ CLOSED: Final = CauseText(
     "the machines that could run it are closed",
     "It starts when the machine is open again, or when another one has enough free.",
 )
+#: Of machines and devices that are drained.
 DRAINED: Final = CauseText(
-    "A machine that could run it takes no new servers: an administrator has ordered that it becomes empty.",
-    "the machines that could run it take no new servers",
-    "It starts when the order ends, or when another machine has enough free.",
+    "What could run it is taken out of use by an administrator.",
+    "what could run it is out of use",
+    "It starts when that is back in use, or when enough else is free.",
 )
+NO_MACHINE: Final = CauseText("No machine is there now.", "no machine is there", "It starts when one is added.")
 DOUBTFUL: Final = CauseText(
     "It is not known whether it can start: a machine does not show all that is in use there.",
     "the devices of the machines that can run it are not known",
@@ -79,9 +84,15 @@ def never_sentence(refusals: Iterable[NodeAnswer]) -> str:
     return f"It can never start: {nearest_cause(refusals, NO_SUCH_MACHINE).never}."
 
 
-def waiting_sentence(refusals: Iterable[NodeAnswer]) -> str:
-    """Why a server waits, and what ends the wait, for its user; by the node where it came nearest to a start."""
-    return nearest_cause(refusals).waiting
+def waiting_sentence(refusals: Iterable[NodeAnswer], *, has_nodes: bool = True) -> str:
+    """Why a server waits, and what ends the wait, for its user; by the node where it came nearest to a start.
+
+    Parameters
+    ----------
+    has_nodes
+        Whether there is any node.
+    """
+    return nearest_cause(refusals, _RULES if has_nodes else NO_MACHINE).waiting
 
 
 def refusal_detail(fit: PodFit) -> str:
@@ -93,6 +104,19 @@ def refusal_detail(fit: PodFit) -> str:
         f"{reason} ({count} nodes)" if count > 1 else reason for reason, count in reasons.most_common(_MAX_REASONS)
     ]
     return "; ".join(found) or NO_NODE
+
+
+def out_of_use(until: datetime | None) -> CauseText:
+    """Texts about what is drained, with the end if that is known."""
+    if until is None:
+        return DRAINED
+    return replace(DRAINED, now=f"{DRAINED.now.rstrip('.')} until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
+
+
+def nearest_reason(refusals: Iterable[NodeAnswer]) -> NoFitReason | None:
+    """What devices lack on the node where a server came nearest to a start; None if it lacks something else."""
+    nearest = max(refusals, key=_nearness, default=None)
+    return nearest.reason if nearest is not None else None
 
 
 def nearest_cause(refusals: Iterable[NodeAnswer], otherwise: CauseText = _RULES) -> CauseText:

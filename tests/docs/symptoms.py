@@ -13,7 +13,7 @@ from typing import Final
 
 from dra_spawner.dra.allocation.cause_text import DEVICE_CAUSES, CauseText, RefusalKind
 from dra_spawner.kube.pod_ends import END_SENTENCES
-from dra_spawner.simulator.refusal_text import CLOSED, DOUBTFUL, DRAINED, NODE_CAUSES
+from dra_spawner.simulator.refusal_text import CLOSED, DOUBTFUL, DRAINED, NO_MACHINE, NODE_CAUSES
 from dra_spawner.simulator.scheduler.node_fit import Filter
 from dra_spawner.spawner.progress.start_messages import EVENT_SENTENCES
 
@@ -50,7 +50,8 @@ _ADVICE: Final[Mapping[object, str]] = {
     Filter.NODE_RESOURCES_FIT: "lower CPU or memory of the profile, or add nodes",
     Filter.DYNAMIC_RESOURCES: "`dra-spawner fit` says per node what is missing",
     CLOSED: "`kubectl uncordon` when the maintenance is over",
-    DRAINED: "end the order on the page *Nodes* when the maintenance is over",
+    DRAINED: "end the order on the page *Nodes*, or by `dra-spawner drain NAME --end`, when the maintenance is over",
+    NO_MACHINE: "`kubectl get nodes`, and the autoscaler's limits",
     DOUBTFUL: "look at the driver's pod on the node; a device that is in use there is not published any more",
 }
 
@@ -97,7 +98,7 @@ def page_with_tables(text: str) -> str:
 def _causes() -> str:
     found: dict[str, list[object]] = {}
     texts: dict[str, CauseText] = {}
-    own = {CLOSED: CLOSED, DRAINED: DRAINED, DOUBTFUL: DOUBTFUL}
+    own = {CLOSED: CLOSED, DRAINED: DRAINED, NO_MACHINE: NO_MACHINE, DOUBTFUL: DOUBTFUL}
     for key, text in [*DEVICE_CAUSES.items(), *NODE_CAUSES.items(), *own.items()]:
         found.setdefault(text.now, []).append(key)
         texts.setdefault(text.now, text)

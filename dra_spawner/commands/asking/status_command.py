@@ -69,7 +69,13 @@ def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[d
     ]
     if rows_of_choices:
         parts += ["\n", table(("CHOICE", "A SERVER NOW", "WARM", "IN USE", "PENDING"), rows_of_choices)]
+    causes = dict.fromkeys(each["availability"]["reason"] for each in choices if _is_closed(each))
+    parts += ["\n", *(f"- closed: {printable(each)}\n" for each in causes)] if causes else []
     return "".join(parts)
+
+
+def _is_closed(choice: dict[str, Any]) -> bool:
+    return (choice["availability"] or {}).get("state") == "closed"
 
 
 def _warm(choice: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,13 +13,20 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.dra.allocation.reasons import RefusalKind
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled, is_open
+from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_drained, is_labelled, is_open
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.packing.packed_starts import PackedStarts
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.targets.shapes import Shape
+from dra_spawner.scale_ahead.rehearsal.nodes.closed_capacity import (
+    ClosedCapacity,
+    is_closed,
+    opened,
+    tolerating_all,
+    undrained,
+)
 from dra_spawner.scale_ahead.rehearsal.nodes.new_nodes import NewNodes
 from dra_spawner.scale_ahead.rehearsal.nodes.node_looks import NodeLook, looks_of_kind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
@@ -28,12 +35,12 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import ExpectedUsers
 from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 from dra_spawner.simulator.devices.search_limits import CommonBudget
 from dra_spawner.simulator.fitting import NodeAnswer
+from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.node_templates import NodeTemplate, add_node
 from dra_spawner.simulator.refusal_text import NO_NODE, refusal_detail
 
 _NEW: Final = "rehearsed"
-_MAX_NAMED: Final = 3
 _NOTHING: Final[Mapping[str, Sequence[datetime]]] = MappingProxyType({})
 
 
@@ -102,8 +109,8 @@ class Capacity:
         Servers that fit on no node.
     refusal
         Why a server fits on no present node; empty if all servers fit.
-    drained
-        Nodes that a person drains and on which one of the lacking servers would fit.
+    closed
+        What is closed, and would run servers that do not fit on present nodes.
     leaving
         Present nodes that are empty, or whose placeholders fit elsewhere, until the users come, so that the autoscaler
         removes them.
@@ -114,7 +121,7 @@ class Capacity:
     new: tuple[NewNodes, ...] = ()
     lacking: int = 0
     refusal: str = ""
-    drained: tuple[str, ...] = ()
+    closed: ClosedCapacity = field(default_factory=ClosedCapacity)
     coming_with: Mapping[int, int] = field(default_factory=dict)
     leaving: tuple[str, ...] = ()
 
@@ -141,6 +148,7 @@ def measure_capacity(
     used_from: Mapping[str, Sequence[datetime]] = _NOTHING,
     packs_devices: bool = False,
     target: int | None = None,
+    back_in_use: Collection[str] = (),
 ) -> Capacity:
     """Place servers of a shape until all have a node, or no node is left.
 
@@ -160,6 +168,8 @@ def measure_capacity(
         Whether the service packs devices.
     target
         Placeholders of the shape that stay; None for all.
+    back_in_use
+        Drained nodes that are not drained any more when the users come.
 
     Raises
     ------
@@ -170,6 +180,8 @@ def measure_capacity(
     snapshot.limit_searches(CommonBudget(lambda: budget))
     try:
         with snapshot.trial():
+            for name in back_in_use:
+                snapshot.put(undrained(snapshot.nodes[name].node))
             trial = PlacingTrial(view, namespace, budget, packs_devices=packs_devices)
             if target is not None:
                 trial.end_placeholders(shape.id, target)
@@ -182,10 +194,10 @@ def measure_capacity(
                 _placed(trial, _Placing(trial, each.shape, number, leaves=not usual), each.servers, each.supplies)
             placing = _Placing(trial, shape, len(beside))
             found = replace(_placed(trial, placing, wanted, supplies), leaving=tuple(sorted(trial.leaving)))
+            closed = _closed(trial, shape, len(beside), wanted - found.present)
             if not found.lacking:
-                return found
-            drained = placing.drained_nodes()
-            return replace(found, refusal=placing.refusal(drained), drained=drained)
+                return replace(found, closed=closed)
+            return replace(found, refusal=placing.refusal(closed), closed=closed)
     finally:
         snapshot.limit_searches(view.searches)
 
@@ -214,6 +226,31 @@ def _placed(trial: PlacingTrial, placing: _Placing, wanted: int, supplies: Seque
         new.append(found)
         left -= found.servers
     return Capacity(ready, without_image, tuple(new), left, coming_with=coming)
+
+
+def _closed(trial: PlacingTrial, shape: Shape, position: int, wanted: int) -> ClosedCapacity:
+    """Open what is closed, and place servers there, in a trial."""
+    snapshot, counts = trial.snapshot, Counter[str]()
+    closed = [name for name in trial.present if is_closed(snapshot.nodes[name])]
+    with snapshot.trial():
+        # Placeholders of drained nodes end.
+        ending = [*trial.view.terminating_soon, *(each.pod for each in trial.view.placeholders.values())]
+        for key in [ObjectKey.of(pod) for pod in ending if pod.node_name in closed]:
+            if key in snapshot.pods:
+                snapshot.remove_pod(key)
+        placing = _Placing(trial, shape, position + 1, leaves=False)
+        for name in closed:
+            snapshot.put(opened(snapshot.nodes[name].node))
+            counts[name] = placing.on_nodes([name] if placing.is_usable(name) else (), wanted - counts.total())
+        tainted = trial.view.index.tainted_slices
+        left, devices = wanted - counts.total(), 0
+        if left and tainted and shape.claims:
+            tolerating = _Placing(trial, tolerating_all(shape), position + 2, leaves=False)
+            devices = tolerating.on_nodes(filter(tolerating.is_usable, trial.present), left)
+    nodes = [name for name in closed if counts[name]]
+    drained = tuple(name for name in nodes if is_drained(snapshot.nodes[name]))
+    cordoned = tuple(name for name in nodes if name not in drained)
+    return ClosedCapacity(counts.total() + devices, drained, cordoned, devices)
 
 
 class _Placing:
@@ -321,21 +358,12 @@ class _Placing:
         differ = (fewest, most) if fewest < most else None
         return NewNodes(supply, slots, look.name, last_seen, servers_on_nodes=differ)
 
-    def drained_nodes(self) -> tuple[str, ...]:
-        """Nodes that a person drains and on which one more server would fit."""
-        return tuple(
-            name
-            for name in self._view.drained_nodes()
-            if is_open(self._snapshot.nodes[name], self._pod)
-            and self._snapshot.fits_on(self._next_pod(), name, explain=False).fits
-        )
-
-    def refusal(self, drained: Sequence[str]) -> str:
+    def refusal(self, closed: ClosedCapacity) -> str:
         """Why a server fits on no node at present."""
         others = refusal_detail(self._snapshot.fits(self._next_pod()))
-        if not drained:
+        if not closed.servers:
             return others
-        told = f"{drained_clause(drained)}, so no new server starts there"
+        told = f"{closed.clause()}, so no new server starts there"
         return told if others == NO_NODE else f"{told}; on other nodes: {others}"
 
     def is_usable(self, name: str) -> bool:
@@ -407,9 +435,3 @@ def _look(looks: Sequence[NodeLook], counts: Mapping[str, int], supply: NodeSupp
     described = min(supply.slots or 0, wanted)
     fitting = [each for each in looks if counts.get(each.name)]
     return min(fitting, key=lambda each: (abs(counts[each.name] - described), counts[each.name]))
-
-
-def drained_clause(drained: Sequence[str]) -> str:
-    """Which nodes people drain, as a clause."""
-    more = f" and {len(drained) - _MAX_NAMED} more" if len(drained) > _MAX_NAMED else ""
-    return f"{', '.join(drained[:_MAX_NAMED])}{more} {'is' if len(drained) == 1 else 'are'} drained by order"

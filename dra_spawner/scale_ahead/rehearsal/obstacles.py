@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dra_spawner.common.counted_text import listed
 from dra_spawner.dra.allocation.reasons import RefusalKind
 from dra_spawner.placeholders.planner.decisions.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.targets.shapes import device_classes
-from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, drained_clause
+from dra_spawner.scale_ahead.rehearsal.capacity import Capacity
+from dra_spawner.scale_ahead.rehearsal.nodes.closed_capacity import drained_until_then
 from dra_spawner.scale_ahead.rehearsal.nodes.new_nodes import NewNodes
 from dra_spawner.scale_ahead.rehearsal.ordering import NewServers
 from dra_spawner.scale_ahead.rehearsal.quotas import QuotaCapacity, unchecked_resources
@@ -23,19 +25,35 @@ _MAX_LISTED: Final = 50
 _DESCRIBE: Final = "describe the kinds of nodes (node_kinds of the service, --nodes of the command)"
 
 
+def closed_obstacles(situation: RehearsalSituation, capacity: Capacity, late: int) -> Iterator[RehearsalProblem]:
+    """Closed nodes or devices for want of which users get no node, or wait for one.
+
+    Parameters
+    ----------
+    late
+        Number of users who wait although all nodes are ordered now.
+    """
+    closed, settings = capacity.closed, situation.settings
+    # Without an autoscaler, no other node is certain to come.
+    without = capacity.lacking if settings.has_autoscaler else situation.to_place - capacity.present
+    if not closed.servers or not (without or late):
+        return
+    zone = situation.expected.begins.tzinfo
+    plain = closed.plain({name: each.astimezone(zone) for name, each in settings.back_at.items()})
+    yield RehearsalProblem(
+        ProblemCode.DRAINED,
+        f"servers of {situation.expected.profile} fit where no new one starts: {closed.clause()}; {closed.remedy()}, "
+        "or let more nodes come",
+        plain if without else f"{plain}, and others are not ready in time",
+        without or late,
+    )
+
+
 def node_obstacles(situation: RehearsalSituation, capacity: Capacity) -> Iterator[RehearsalProblem]:
     """Why some users get no node, even if all possible nodes are ordered."""
     lacking, profile = capacity.lacking, situation.expected.profile
     if not lacking:
         return
-    if capacity.drained:
-        yield RehearsalProblem(
-            ProblemCode.DRAINED,
-            f"servers of {profile} fit where no new one starts: {drained_clause(capacity.drained)}; end the draining, "
-            "or let more nodes come",
-            "machines that could run them take no new servers, by order of an administrator",
-            lacking,
-        )
     full = [each for each in capacity.new if each.is_at_limit]
     unknown = [each.supply.name for each in capacity.new if not each.supply.is_known]
     if missing := _missing_classes(situation):
@@ -170,7 +188,7 @@ def limit_obstacles(situation: RehearsalSituation, new: NewServers, waiting: int
 
 
 def order_obstacles(
-    situation: RehearsalSituation, orders: Sequence[NodeOrder], waiting: int
+    situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder], waiting: int
 ) -> Iterator[RehearsalProblem]:
     """Nodes that nothing orders before the users come, or that nothing adds.
 
@@ -180,10 +198,12 @@ def order_obstacles(
         Number of users that wait then. It is zero if usual placeholders order the nodes in time.
     """
     settings, missing = situation.settings, [each for each in orders if not each.is_on_order]
-    servers = sum(each.servers for each in missing)
+    coming = 0 if settings.has_autoscaler else capacity.coming
+    servers = sum(each.servers for each in missing) + coming
     if not servers or situation.is_done or (settings.has_autoscaler and not waiting):
         return
-    nodes = " and ".join(nodes_of(each.nodes, each.supply.name) for each in missing)
+    others = ["the nodes that users of other entries need"] if coming else []
+    nodes = " and ".join([*(nodes_of(each.nodes, each.supply.name) for each in missing), *others])
     reasons = []
     if settings.not_prepared:
         reasons.append(f"{settings.not_prepared}, so nothing orders {nodes} before the users come")
@@ -192,7 +212,8 @@ def order_obstacles(
     if not settings.has_autoscaler:
         known = "is known (setting autoscaler)" if settings.has_autoscaler is False else "is named (--autoscaler)"
         reasons.append(f"no autoscaler {known}, so nothing is certain to add {nodes}")
-    yield RehearsalProblem(ProblemCode.NOBODY_ORDERS, "; ".join(reasons), users=servers)
+    plain = f"nodes for other users are added by {clock(situation.usable_by, situation)}" if coming else ""
+    yield RehearsalProblem(ProblemCode.NOBODY_ORDERS, "; ".join(reasons), plain, servers)
 
 
 def time_obstacles(
@@ -208,7 +229,17 @@ def time_obstacles(
     if not late:
         return
     usable = {max(each.usable_at(situation.now)): each for each in orders}
-    if capacity.coming and (not usable or max(usable) <= situation.begins):
+    are_late = bool(usable) and max(usable) > situation.begins
+    if situation.settings.has_autoscaler is False and (are_late or capacity.coming):
+        yield RehearsalProblem(
+            ProblemCode.NOBODY_ADDS,
+            f"{late} users need further nodes by {clock(situation.usable_by, situation)}, and no autoscaler is known "
+            "(setting autoscaler), so nothing is certain to add them",
+            "the present machines are too few, and nothing is known to add further ones in time",
+            late,
+        )
+        return
+    if capacity.coming and not are_late:
         yield RehearsalProblem(
             ProblemCode.TOO_LATE,
             "nodes that come for users of other entries are usable after the begin",
@@ -216,7 +247,7 @@ def time_obstacles(
             late,
         )
         return
-    if not usable or max(usable) <= situation.begins:
+    if not are_late:
         yield RehearsalProblem(
             ProblemCode.TOO_LATE,
             "present nodes still pull the images after the begin",
@@ -259,6 +290,11 @@ def notes(situation: RehearsalSituation, capacity: Capacity) -> Iterator[Rehears
             ProblemCode.NODES_LEAVE,
             f"{named}{more} {'is' if len(capacity.leaving) == 1 else 'are'} not needed until then; the autoscaler "
             "removes such nodes, so they are ordered again",
+        )
+    if back := drained_until_then(situation.view, situation.settings.back_at, situation.begins):
+        yield _note(
+            ProblemCode.DRAINED,
+            f"{listed(back, _MAX_NAMED)} {'is' if len(back) == 1 else 'are'} drained until then, and counted as open",
         )
     for each in capacity.new:
         yield from _notes_of_kind(situation, each)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -106,6 +106,9 @@ class RehearsalSettings:
 
     kinds_are_all: bool = True
     """Whether nodes of other kinds cannot come; if they can, no answer says that no node can run a server."""
+
+    back_at: Mapping[str, datetime] = field(default_factory=dict)
+    """Ends of orders to drain nodes, by name of the node."""
 
     packs_devices: bool = False
     """Whether the service packs devices (its setting `pack_devices`)."""

@@ -12,8 +12,10 @@ from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.limits import Quota, needed_amounts
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside, measure_capacity
+from dra_spawner.scale_ahead.rehearsal.nodes.closed_capacity import drained_until_then
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import NodeSupply
 from dra_spawner.scale_ahead.rehearsal.obstacles import (
+    closed_obstacles,
     limit_obstacles,
     node_obstacles,
     notes,
@@ -40,7 +42,9 @@ _MAX_STEPS: Final = 2_000_000
 #: Longer than any node stays that is not known to be removed.
 _LONG: Final = timedelta(days=366)
 #: Problems of users who get a server, but wait for it.
-_ABOUT_WAITS: Final = frozenset((ProblemCode.TOO_LATE, ProblemCode.PLACEHOLDER_LIMIT, ProblemCode.NOBODY_ORDERS))
+_ABOUT_WAITS: Final = frozenset(
+    (ProblemCode.DRAINED, ProblemCode.TOO_LATE, ProblemCode.PLACEHOLDER_LIMIT, ProblemCode.NOBODY_ORDERS)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,7 @@ def rehearse_alone(
             used_from=situation.used_from(),
             packs_devices=settings.packs_devices,
             target=settings.target,
+            back_in_use=drained_until_then(view, settings.back_at, situation.begins),
         )
     except SearchStopped as stopped:
         problem = RehearsalProblem(
@@ -172,11 +177,12 @@ def rehearse_alone(
     in_time = waits(come, slots_in_time(situation, capacity, orders, allowed))
     late = in_time.users - in_time.without_end
     problems = [
+        *closed_obstacles(situation, capacity, late),
         *node_obstacles(situation, capacity),
         *quota_obstacles(situation, by_quota, quotas),
         *limit_obstacles(situation, new, planned.users - late - (wanted - allowed)),
         *time_obstacles(situation, capacity, orders, late),
-        *order_obstacles(situation, orders, unprepared.users),
+        *order_obstacles(situation, capacity, orders, unprepared.users),
         *notes(situation, capacity),
     ]
     result = _answer(situation, capacity, orders, problems, unprepared, planned, allowed)

@@ -33,8 +33,11 @@ def verdict(
         condition = f", if a node of {unproved.supply.name} runs {unproved.slots[0]} servers" if unproved else ""
         return f"Yes{condition}: {users} can start {when}; {_ordered(situation, orders)}."
     if obstacle.code is ProblemCode.NOBODY_ORDERS:
-        return f"Only if {_conditions(situation, orders)}: {users} can start {when}."
-    if obstacle.code is ProblemCode.TOO_LATE or (obstacle.code is ProblemCode.PLACEHOLDER_LIMIT and planned.longest):
+        return f"Only if {_conditions(situation, orders, obstacle.plain)}: {users} can start {when}."
+    is_drained = obstacle.code is ProblemCode.DRAINED and situation.settings.has_autoscaler and not planned.without_end
+    if obstacle.code is ProblemCode.TOO_LATE or (
+        planned.longest and (is_drained or obstacle.code is ProblemCode.PLACEHOLDER_LIMIT)
+    ):
         longest = minutes_of(planned.longest)
         return f"No: {obstacle.users} of {users} would wait up to {longest} {when}: {obstacle.plain}."
     if obstacle.code is ProblemCode.NOT_KNOWN:
@@ -72,7 +75,7 @@ def _ordered(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> str:
     return f"{nodes_of(order.nodes, order.supply.name)} {verb} ordered {_order_time(situation, order)}"
 
 
-def _conditions(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> str:
+def _conditions(situation: RehearsalSituation, orders: Sequence[NodeOrder], others: str) -> str:
     """What somebody must do so that the users can start, and what is assumed of new nodes."""
     needed, settings = [each for each in orders if not each.is_on_order], situation.settings
     parts = []
@@ -84,6 +87,7 @@ def _conditions(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> s
             parts.append(f"{nodes} {verb} added by {clock(situation.usable_by, situation)}")
         elif settings.not_prepared:
             parts.append(f"{nodes} {verb} ordered {_order_time(situation, each)}")
+    parts += [others] if others else []
     parts += [f"a node of {each.supply.name} runs {each.slots[0]} servers" for each in needed if not each.template_node]
     return " and ".join(parts)
 

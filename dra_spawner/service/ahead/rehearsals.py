@@ -104,6 +104,7 @@ class _Copy:
     floors: Mapping[str, int]
     targets: Mapping[str, int]
     past: tuple[SeenNode, ...]
+    back_at: Mapping[str, datetime]
     leads: SeenLeads
     rules: SchedulerRules
 
@@ -264,7 +265,17 @@ class Rehearsals:
         snapshot, policy = controller.watch.snapshot, controller.policy
         ends = not policy.observing_because and not policy.keeps_surplus
         targets = {each: wanted.min for each, wanted in policy.replicas.items() if ends and each not in policy.paused}
-        return _Copy(snapshot.items(), now, limits, floors, targets, self._seen.found(now), leads, snapshot.rules)
+        return _Copy(
+            snapshot.items(),
+            now,
+            limits,
+            floors,
+            targets,
+            self._seen.found(now),
+            policy.drained_until,
+            leads,
+            snapshot.rules,
+        )
 
     def _announced(self, occurrence: Occurrence) -> AnnouncedUsers | None:
         shapes = self._controller.published.shapes
@@ -327,7 +338,7 @@ class Rehearsals:
             self.look()
             now = self._controller.now()
             snapshot = self._controller.watch.snapshot
-            copy = _Copy(snapshot.items(), now, {}, {}, {}, self._seen.found(now), {}, snapshot.rules)
+            copy = _Copy(snapshot.items(), now, {}, {}, {}, self._seen.found(now), {}, {}, snapshot.rules)
             return await turn.run(self._simulate, question, copy)
 
     def kinds(self) -> tuple[str, ...]:
@@ -404,6 +415,7 @@ class Rehearsals:
                     is_announced=each.entry is not None,
                     has_autoscaler=self._controller.node_ceilings.has_autoscaler,
                     packs_devices=settings.policy.packs_devices,
+                    back_at=copy.back_at,
                 ),
                 each.usual,
             )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,16 @@ async def test_an_on_call_engineer_asks_and_drains(
         code, out, _ = await terminal.run("status")
         assert code == 1
         assert "jupyter-eve" in out
+        assert re.search(r"^gpu-whole +closed ", out, re.M)
+        assert (
+            "- closed: it would fit on node node-a, which takes no new server: it is drained, set by user ada " in out
+        )
+        today = await service.get_json("open/api/today")
+        said = [each["sentence"] for each in today["wrong"] if each["page"] == "nodes"]
+        assert said[0].startswith("Servers of gpu-whole cannot start: it would fit on node node-a, which takes no")
+        soon = f"{service.controller.now() + timedelta(hours=2):%Y-%m-%d %H:%M}"
+        _, verdict, _ = await service.send("POST", "open/api/rehearsals", {"line": f"1 of gpu-whole at {soon}"})
+        assert "taken out of use by an administrator until 2027-01-01 10:00 UTC." in verdict["verdict"]
         assert await terminal.run("drain", "node-a", "--end") == (0, "node-a is not drained any more.\n", "")
         assert (await terminal.run("drain", "node-a", "--end"))[0] == 1
 

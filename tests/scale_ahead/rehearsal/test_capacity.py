@@ -115,10 +115,10 @@ def test_a_drained_node_is_named() -> None:
     assert (found.free, found.orders[0].nodes, found.is_possible) == (0, 1, True)
     found = answer(world, expect(4), ())
     assert found.verdict.endswith(
-        "cannot start at 10:00: machines that could run them take no new servers, by order of an administrator."
+        "cannot start at 10:00: machines that could run them are taken out of use by an administrator."
     )
     assert found.problems[0].code == "drained"
-    assert "a is drained by order; end the draining" in found.problems[0].message
+    assert "a is drained by order; dra-spawner drain a --end, or let more nodes come" in found.problems[0].message
 
 
 def test_servers_without_devices() -> None:

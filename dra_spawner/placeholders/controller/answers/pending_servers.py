@@ -10,14 +10,15 @@ from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
 from dra_spawner.placeholders.planner.amounts.preemption_backoff import PendingRecord
-from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for
+from dra_spawner.placeholders.planner.cluster.closed_nodes import closed_devices_of, closed_for
 from dra_spawner.placeholders.planner.cluster.view import View, age
 from dra_spawner.placeholders.planner.decisions.preemption import NO_CAPACITY, decide_preemptions
 from dra_spawner.placeholders.planner.decisions.safeguards import hold_reason
 from dra_spawner.placeholders.planner.round import PendingUser, Round
+from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
-from dra_spawner.simulator.refusal_text import DRAINED, refusal_detail, waiting_sentence
+from dra_spawner.simulator.refusal_text import refusal_detail, waiting_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +64,27 @@ def pending_servers(controller: PlaceholderController) -> tuple[PendingServer, .
         if known.reason == NO_CAPACITY:
             shape = view.shape_of(pod) or str(ObjectKey.of(pod))
             if shape not in lacks:
-                lacks[shape] = _lack(view, pod)
+                lacks[shape] = _lack(view, controller.policy, pod)
             cause, sentence = lacks[shape]
         elif known.has_preemption:
             sentence = SENTENCES[AvailabilityState.AFTER_PREEMPTION]
-        elif known.needs_node and drained_node_for(view, pod):
-            sentence = DRAINED.waiting
+        elif known.needs_node and (closed := closed_for(view, controller.policy, pod)) is not None:
+            sentence = closed.text.waiting
         found.append(PendingServer(pod, cause, known.needs_node, known.unknown is None, sentence))
     return tuple(found)
 
 
-def _lack(view: View, pod: Pod) -> tuple[str, str]:
+def _lack(view: View, policy: Policy, pod: Pod) -> tuple[str, str]:
     """What present nodes lack for a pod, for administrators and for its user."""
     try:
         fit = view.snapshot.fits(pod, explain=True)
     except SearchStopped:
         return NO_CAPACITY, ""
     refusals = tuple(each for each in fit.nodes.values() if not each.fits)
-    return f"{NO_CAPACITY}: {refusal_detail(fit)}", waiting_sentence(refusals)
+    closed = closed_for(view, policy, pod) or closed_devices_of(refusals, policy)
+    if closed is not None:
+        return f"{NO_CAPACITY}: {closed.reason}", closed.text.waiting
+    return f"{NO_CAPACITY}: {refusal_detail(fit)}", waiting_sentence(refusals, has_nodes=bool(view.snapshot.nodes))
 
 
 def _decided(controller: PlaceholderController, view: View) -> dict[ObjectKey, PendingUser]:

@@ -16,14 +16,15 @@ from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.planner.answers.placement import Placement, tickets_before
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows, is_labelled, is_open
+from dra_spawner.placeholders.planner.cluster.closed_nodes import closed_for
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import bare_pod, kind_of, simulated_user
-from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
+from dra_spawner.placeholders.planner.targets.node_conditions import without_label
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape, device_classes, is_extended_resource
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
-from dra_spawner.simulator.refusal_text import CLOSED, DRAINED, nearest_cause
+from dra_spawner.simulator.refusal_text import nearest_cause
 
 #: Young nodes that are tried.
 _MAX_YOUNG: Final = 20
@@ -65,12 +66,8 @@ _NO_IMAGE: Final = Outlook(
     AvailabilityState.UNKNOWN,
     "Enough is free. First its software is downloaded, which can take some minutes.",
 )
-_CLOSED: Final = Outlook(AvailabilityState.UNKNOWN, CLOSED.waiting)
 _COMES: Final = "It starts as soon as a machine that has just been added is ready."
 _AWAITED: Final = "Other servers wait for the same and come first."
-_NOT_POSSIBLE_NOW: Final = Outlook(
-    AvailabilityState.UNKNOWN, "No machine can run it now. It is not known when one can."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +241,10 @@ class _WithoutCapacity:
     def _when_stopped(self, busy: BusyServers, placement: Placement) -> Outlook:
         holders = self._holders(busy)
         if not holders and not self._fits_without_servers(busy):
-            if placement.drained or self._is_drained():
-                return Outlook(AvailabilityState.UNKNOWN, DRAINED.waiting)
-            return _CLOSED if self._is_closed() else _NOT_POSSIBLE_NOW
+            closed = placement.closed or closed_for(self._view, self._policy, self._pod, without_servers=True)
+            if closed is not None:
+                return Outlook(AvailabilityState.CLOSED, closed.text.waiting)
+            return Outlook(AvailabilityState.WAITS, placement.sentence)
         sentence = placement.sentence
         if self._before:
             sentence = f"{nearest_cause(placement.refusals).now} {_AWAITED}"
@@ -285,30 +283,12 @@ class _WithoutCapacity:
             found = known[node] = is_open(self._view.snapshot.nodes[node], self._pod)
         return found
 
-    def _fits_without(self, node: str, pods: Iterable[Pod], server: Pod | None = None) -> bool:
+    def _fits_without(self, node: str, pods: Iterable[Pod]) -> bool:
         snapshot = self._view.snapshot
         with snapshot.trial():
             for pod in pods:
                 snapshot.remove_pod(ObjectKey.of(pod))
-            return snapshot.fits_on(server or self._pod, node, explain=False).fits
-
-    def _is_drained(self) -> bool:
-        """Whether it would fit on a drained node without the servers there, as far as it is tried."""
-        anywhere = without_drains(self._pod)
-        nodes = self._view.drained_nodes()[:_MAX_EMPTIED]
-        return any(self._fits_without(name, self._view.users_of_node.get(name, ()), anywhere) for name in nodes)
-
-    def _is_closed(self) -> bool:
-        """Whether it would fit on a cordoned node without the servers there, as far as it is tried."""
-        snapshot = self._view.snapshot
-        cordoned = [each for each in snapshot.nodes.values() if each.node.is_unschedulable and allows(each, self._pod)]
-        for state in cordoned[:_MAX_EMPTIED]:
-            taints = tuple(each for each in state.node.taints if each.key != names.UNSCHEDULABLE)
-            with snapshot.trial():
-                snapshot.put(replace(state.node, is_unschedulable=False, taints=taints))
-                if self._fits_without(state.node.name, self._view.users_of_node.get(state.node.name, ())):
-                    return True
-        return False
+            return snapshot.fits_on(self._pod, node, explain=False).fits
 
 
 def _created_before(pending: Iterable[Pod], pod: Pod | None) -> Iterable[Pod]:

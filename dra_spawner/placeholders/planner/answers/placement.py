@@ -14,7 +14,7 @@ from dra_spawner.placeholders.availability_text import SENTENCES
 from dra_spawner.placeholders.planner.answers.scale_up_estimate import ScaleUpEstimate, estimate_scale_up
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for, drained_reason
+from dra_spawner.placeholders.planner.cluster.closed_nodes import Closed, closed_devices_of, closed_for
 from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchPostponed
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
@@ -31,7 +31,7 @@ from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.fitting import NodeAnswer, PodFit
 from dra_spawner.simulator.model.claims import ClaimTemplate
-from dra_spawner.simulator.refusal_text import DOUBTFUL, DRAINED, never_sentence, refusal_detail, waiting_sentence
+from dra_spawner.simulator.refusal_text import DOUBTFUL, never_sentence, refusal_detail, waiting_sentence
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 
@@ -54,8 +54,10 @@ class Placement:
         The placeholders to preempt.
     reason
         One sentence without a full stop, for administrators; `sentence` is the user's.
-    drained
-        A node on which it would fit if no person drained it; empty if there is none, or if it fits elsewhere.
+    closed
+        What would run it if nobody had closed it; None if there is nothing, or if it fits elsewhere.
+    has_nodes
+        Whether there is any node.
     like
         A present node of the kind that is needed, if the server fits on one more of it.
     refusals
@@ -77,7 +79,8 @@ class Placement:
     node: str = ""
     placeholder: Placeholder | None = None
     preemption: Preemption | None = None
-    drained: str = ""
+    closed: Closed | None = None
+    has_nodes: bool = True
     like: str = ""
     refusals: tuple[NodeAnswer, ...] = ()
     doubt: str = ""
@@ -94,12 +97,12 @@ class Placement:
                 return never_sentence(self.refusals)
             case AvailabilityState.WAITS if self.before:
                 return _behind(self.before, has_ticket=self.has_ticket)
-            case AvailabilityState.WAITS if self.drained:
-                return DRAINED.waiting
+            case AvailabilityState.WAITS if self.closed is not None:
+                return self.closed.text.waiting
             case AvailabilityState.WAITS if self.doubt:
                 return DOUBTFUL.waiting
             case AvailabilityState.WAITS:
-                return waiting_sentence(self.refusals)
+                return waiting_sentence(self.refusals, has_nodes=self.has_nodes)
         return SENTENCES[self.state]
 
 
@@ -180,8 +183,7 @@ def find_placement(
             name, doubt = min(doubts.items())
             reason = f"node {name} is not counted on: {doubt}"
             return Placement(AvailabilityState.WAITS, reason, like=scale_up.like, doubt=doubt)
-        drained = drained_node_for(view, pod)
-        return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True), drained)
+        return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True), closed_for(view, policy, pod))
 
 
 def held_placement(
@@ -278,19 +280,21 @@ def _lacks_nothing(view: View, node: str) -> bool:
     return is_labelled(view.snapshot.nodes[node], names.IMAGES_READY)
 
 
-def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, drained: str) -> Placement:
-    only = f"{drained_reason(drained, policy)}; " if drained else ""
+def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, closed: Closed | None) -> Placement:
     refusals = tuple(each for each in fit.nodes.values() if not each.fits)
+    closed = closed or closed_devices_of(refusals, policy)
     if scale_up.like:
+        only = f"{closed.reason}; " if closed is not None else ""
         reason = f"{only}it fits on one more node like {scale_up.like}"
         if scale_up.unlike:
             reason += f", but not on one like {scale_up.unlike}, which is of the same kind"
-        return Placement(AvailabilityState.WAITS, reason, drained=drained, like=scale_up.like, refusals=refusals)
+        return Placement(AvailabilityState.WAITS, reason, closed=closed, like=scale_up.like, refusals=refusals)
     if policy.node_kinds_complete and scale_up.is_certain:
         reason = f"no node of this cluster can run it: {refusal_detail(fit)}"
         return Placement(AvailabilityState.NEVER, reason, refusals=scale_up.refusals)
-    reason = drained_reason(drained, policy) if drained else f"it fits on no present node: {refusal_detail(fit)}"
-    return Placement(AvailabilityState.WAITS, reason, drained=drained, refusals=refusals)
+    reason = closed.reason if closed is not None else f"it fits on no present node: {refusal_detail(fit)}"
+    has_nodes = bool(fit.nodes) or fit.general is not None
+    return Placement(AvailabilityState.WAITS, reason, closed=closed, refusals=refusals, has_nodes=has_nodes)
 
 
 def _add(snapshot: Snapshot, templates: Sequence[ClaimTemplate]) -> None:

@@ -19,8 +19,8 @@ from dra_spawner.placeholders.planner.actions import Action, LabelPod, delete_pl
 from dra_spawner.placeholders.planner.amounts.preemption_backoff import PreemptionBackoff
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import allows, is_drained
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster.closed_nodes import drained_for
 from dra_spawner.placeholders.planner.cluster.cluster_index import FitMemos
-from dra_spawner.placeholders.planner.cluster.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.cluster.undecided import surely_fits, why_unknown
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first, wants_devices
 from dra_spawner.placeholders.planner.round import PendingUser, Round
@@ -162,8 +162,8 @@ class _Preemptions:
             return self._fitting(pod, where), True
         if node := self._once_ready(pod):
             return PendingUser(key, f"fits on node {node}, which is not ready for users yet"), False
-        if drained := drained_node_for(view, pod):
-            return PendingUser(key, drained_reason(drained, self._policy), needs_node=True), False
+        if (drained := drained_for(view, self._policy, pod)) is not None:
+            return PendingUser(key, drained.reason, needs_node=True), False
         return PendingUser(key, NO_CAPACITY, needs_node=True), False
 
     def _handed_over(self, pod: Pod) -> Pod | None:

@@ -276,6 +276,11 @@ class Overrides:
             policy,
             paused=frozenset(shape_of[name] for name in paused if name is not None),
             drained={name: each.because for name, each in self.of_kind(OverrideKind.DRAINING).items()},
+            drained_until={
+                name: each.until
+                for (kind, name), each in self.settings.items()
+                if kind in (OverrideKind.DRAINING, OverrideKind.DEVICES) and each.until is not None
+            },
             orders=tuple(each.order for each in self.orders),
             observing_because=f"the service only observes, {observing.because}" if observing is not None else "",
         )

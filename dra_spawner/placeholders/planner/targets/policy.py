@@ -266,6 +266,8 @@ class Policy:
         Ids of shapes of which no placeholder is created or deleted for the target.
     drained
         Nodes that people ordered to be drained, each with the order as the end of a sentence.
+    drained_until
+        Ends of orders to drain, by name of the node or of the device (``driver/pool/device``), where they have one.
     orders
         Placeholders that people ordered to be deleted.
     observing_because
@@ -294,6 +296,7 @@ class Policy:
     limits: tuple[Limit, ...] = ()
     paused: frozenset[str] = frozenset()
     drained: Mapping[str, str] = field(default_factory=dict)
+    drained_until: Mapping[str, datetime] = field(default_factory=dict)
     orders: tuple[DeletionOrder, ...] = ()
     observing_because: str = ""
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.common.counted_text import listed
 from dra_spawner.doctor.findings import Severity
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.kube.client.api import KubernetesError
@@ -29,6 +30,7 @@ _AHEAD: Final = timedelta(days=1)
 _WAITING_SHOWN: Final = 50
 _HOLDERS_SHOWN: Final = 8
 _SHOWN: Final = 20
+_NAMED: Final = 5
 
 
 async def today_json(context: ServiceContext) -> dict[str, Any]:
@@ -72,10 +74,14 @@ async def _all_wrong(context: ServiceContext, now: datetime) -> Any:
             yield _problem(Severity.WARNING, each)
     controller = context.controller
     if controller is not None:
-        for choice in await profiles_json(context):
+        choices = await profiles_json(context)
+        for choice in choices:
             if because := _never_because(choice):
                 sentence = f"Servers of {choice['name']} cannot start: {because}"
                 yield _problem(Severity.ERROR, sentence, page="placeholders")
+        for because, named in _closed(choices).items():
+            sentence = f"Servers of {listed(named, _NAMED)} cannot start: {because}."
+            yield _problem(Severity.WARNING, sentence, page="nodes")
         for limited in limited_json(controller):
             yield _problem(Severity.WARNING, limited["reason"], page="placeholders")
         for entry in _coming(context, now):
@@ -105,6 +111,15 @@ def _never_because(choice: Mapping[str, Any]) -> str:
     if availability is None or availability["state"] != AvailabilityState.NEVER:
         return ""
     return str(availability["sentence"] or f"{availability['reason']}.")
+
+
+def _closed(choices: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Choices whose nodes or devices are all closed, by what is closed."""
+    found: dict[str, list[str]] = {}
+    for each in choices:
+        if each["availability"] is not None and each["availability"]["state"] == AvailabilityState.CLOSED:
+            found.setdefault(each["availability"]["reason"], []).append(each["name"])
+    return found
 
 
 # --- who waits --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@
   // Values of a drop-down with free text: of this form, and of jupyterhub-fancy-profiles.
   const freeText = ["unlisted-choice", "unlisted_choice", "--extra-selectable-item"];
 
-  const waitingStates = ["waits", "needs-node", "when-stopped"];
+  const waitingStates = ["waits", "needs-node", "when-stopped", "closed"];
 
   const fieldName = (slug, option) => `profile-option-${slug}--${option}`;
 

@@ -146,14 +146,14 @@ def test_a_cordoned_node_is_called_closed() -> None:
     node = world.snapshot.nodes["machine-0"].node
     world.snapshot.put(replace(node, is_unschedulable=True))
     found = outlook(world, GPU)
-    assert (found.state, "has closed it" in found.sentence) == (STATES.UNKNOWN, True)
+    assert (found.state, "has closed it" in found.sentence) == (STATES.CLOSED, True)
     assert "has closed it" not in outlook(world, user_shape({"gpu": gpu_claim(count=3)})).sentence
 
 
 def test_no_node_can_run_the_server_at_present() -> None:
     world = hub(gpus=1)
     found = outlook(world, TWO)
-    assert (found.state, found.holders) == (STATES.UNKNOWN, ())
+    assert (found.state, found.holders) == (STATES.WAITS, ())
     placement = world.placement(TWO)
     expected = f"No machine has as many such devices as this choice asks for. {MACHINE_IS_ADDED}"
     assert (placement.state, placement.sentence) == (STATES.WAITS, expected), "nothing is in use"
@@ -163,7 +163,7 @@ def test_an_equal_server_leaves_nothing_while_the_driver_is_away() -> None:
     world = full(gpus=2)
     world.lose_slice("machine-0")
     found = outlook(world, GPU)
-    assert (found.state, found.holders) == (STATES.UNKNOWN, ())
+    assert (found.state, found.holders) == (STATES.WAITS, ())
 
 
 def test_two_servers_must_stop_for_a_large_one() -> None:

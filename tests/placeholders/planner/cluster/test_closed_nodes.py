@@ -1,19 +1,21 @@
-"""A node that a person drains gets no server: neither placed nor warm, reserved or by preemption; and each text says so."""
+"""A node that a person has closed gets no server: neither placed nor warm, reserved or by preemption; each text says so."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dra_spawner import names
+from dra_spawner.dra.model.devices import Taint
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
-from dra_spawner.placeholders.planner.answers.outlook import BusyServers, Supply, find_outlook
+from dra_spawner.placeholders.planner.answers.outlook import BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.answers.placement import Placement
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_user
@@ -26,9 +28,10 @@ from dra_spawner.placeholders.planner.targets.pod_shapes import OwnShapes
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
-from dra_spawner.simulator.refusal_text import DRAINED
+from dra_spawner.simulator.refusal_text import CLOSED, DRAINED, NO_MACHINE
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
+from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import World, hub
 
 ORDER = "set by user ada: repair"
@@ -107,18 +110,14 @@ def test_where_all_nodes_are_drained_each_text_says_it() -> None:
     start(world, "ada", GPU)
     world.run(0.1, every_seconds=1)
     assert world.pending[0] == "ada"
-    reason = f"it would fit on node a, which takes no new server: it is drained, {ORDER}"
+    reason = f"it would fit on node a, which takes no new server: it is drained, {ORDER}; `dra-spawner drain a --end` ends it"
     assert told(world, "ada") == reason
     placement = world.placement(GPU)
-    assert (placement.state, placement.drained, placement.reason.startswith(reason)) == (
-        AvailabilityState.WAITS,
-        "a",
-        True,
-    )
+    assert (placement.state, placement.reason.startswith(reason)) == (AvailabilityState.WAITS, True)
     view = world.view()
     found = find_outlook(view, world.policy, GPU, NAMESPACE, placement, Supply(), lambda: BusyServers(view))
     assert (found.state, found.sentence) == (
-        AvailabilityState.UNKNOWN,
+        AvailabilityState.CLOSED,
         DRAINED.waiting,
     )
     # The order ends: the same pod starts.
@@ -129,9 +128,8 @@ def test_where_all_nodes_are_drained_each_text_says_it() -> None:
     assert spared(world, "a") == spared(world, "b") == set()
 
 
-def sentence_of(world: World, view: View, placement: Placement) -> str:
-    """What a user reads."""
-    return find_outlook(view, world.policy, GPU, NAMESPACE, placement, Supply(), lambda: BusyServers(view)).sentence
+def outlook_of(world: World, view: View, placement: Placement) -> Outlook:
+    return find_outlook(view, world.policy, GPU, NAMESPACE, placement, Supply(), lambda: BusyServers(view))
 
 
 def test_full_drained_nodes_are_told_from_nodes_in_use() -> None:
@@ -146,11 +144,52 @@ def test_full_drained_nodes_are_told_from_nodes_in_use() -> None:
         view = world.view()
         placement = world.placement(GPU)
         if placement.state is AvailabilityState.WAITS:
-            sentences[nodes] = sentence_of(world, view, placement)
+            sentences[nodes] = outlook_of(world, view, placement).sentence
         else:
             assert (nodes, placement.node) == ((used,), free)
-    assert "takes no new servers: an administrator" in sentences[used, free]
-    assert sentences[free,] == DRAINED.waiting
+    assert set(sentences.values()) == {DRAINED.waiting}
+
+
+def test_texts_say_until_when_and_how_it_ends() -> None:
+    """Of two orders, the one that ends first counts. A drained node that is cordoned, too, is closed by both."""
+    world = hub((GPU, 0, 9), nodes=("a", "b"), gpus=1)
+    drain(world, "a", "b")
+    ends = {"a": START + timedelta(hours=9), "b": START + timedelta(hours=3)}
+    world.policy = replace(world.policy, drained_until=ends)
+    cordon(world, "b")
+    placement = world.placement(GPU)
+    assert placement.sentence == (
+        "What could run it is taken out of use by an administrator until 2026-03-02 12:00 UTC. "
+        "It starts when that is back in use, or when enough else is free."
+    )
+    assert placement.reason.startswith(
+        f"it would fit on node b, which takes no new server: it is drained, {ORDER}; `dra-spawner drain b --end` ends "
+        "it, and it is cordoned; `kubectl uncordon b` opens it"
+    )
+
+
+def cordon(world: World, *nodes: str) -> None:
+    for name in nodes:
+        world.snapshot.put(replace(world.snapshot.nodes[name].node, is_unschedulable=True))
+
+
+def test_cordoned_nodes_closed_devices_and_no_node_have_texts_of_their_own() -> None:
+    world = hub((GPU, 0, 9), nodes=("a",), gpus=1)
+    cordon(world, "a")
+    placement = world.placement(GPU)
+    assert (placement.sentence, "`kubectl uncordon a` opens it" in placement.reason) == (CLOSED.waiting, True)
+    for key, sentence in ((names.DRAINED_DEVICE, DRAINED.now), ("example.com/upkeep", "The devices that this")):
+        world = hub((GPU, 0, 9), nodes=("a",), gpus=1)
+        (item,) = world.snapshot.slices.values()
+        taints = (Taint(key, "", "NoSchedule"),)
+        world.snapshot.put(replace(item, devices=tuple(replace(each, taints=taints) for each in item.devices)))
+        placement = world.placement(GPU)
+        found = outlook_of(world, world.view(), placement)
+        assert (found.state, found.sentence.startswith(sentence)) == (AvailabilityState.CLOSED, True)
+        assert (f"drain {'/'.join(item.devices[0].id)} --end" in placement.reason) is (key == names.DRAINED_DEVICE)
+    world = hub((GPU, 0, 9))
+    found = outlook_of(world, world.view(), world.placement(GPU))
+    assert (found.state, found.sentence) == (AvailabilityState.WAITS, NO_MACHINE.waiting)
 
 
 def test_one_more_node_like_a_drained_one_would_help() -> None:
