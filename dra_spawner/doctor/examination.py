@@ -13,6 +13,7 @@ from dra_spawner.doctor.rules.driver_troubles import TROUBLE_RULES, trouble_find
 from dra_spawner.doctor.rules.neighbours import NEIGHBOUR_RULES, neighbour_findings
 from dra_spawner.doctor.rules.network import NETWORK_RULES, network_findings
 from dra_spawner.doctor.rules.paths import PATH_RULES, path_findings
+from dra_spawner.doctor.rules.placeholders import PLACEHOLDER_RULES, placeholder_findings
 from dra_spawner.doctor.rules.rights import RIGHT_RULES, right_findings
 from dra_spawner.doctor.rules.scheduling import SCHEDULING_RULES, scheduling_findings
 from dra_spawner.doctor.rules.settings import SETTING_RULES, setting_findings
@@ -21,6 +22,7 @@ from dra_spawner.doctor.rules.versions import VERSION_RULES, version_findings
 ALL_RULES: Final[tuple[DoctorRule, ...]] = (
     *(*VERSION_RULES, *DEFECT_RULES, *DEVICE_RULES, *TROUBLE_RULES, *RIGHT_RULES),
     *(*PATH_RULES, *NETWORK_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *NEIGHBOUR_RULES, *SETTING_RULES),
+    *PLACEHOLDER_RULES,
 )
 _SUBJECTS: Final = tuple(Subject)
 _SEVERITIES: Final = tuple(Severity)
@@ -40,6 +42,7 @@ def examine(facts: DoctorFacts) -> tuple[DoctorFinding, ...]:
         *scheduling_findings(facts),
         *neighbour_findings(facts),
         *setting_findings(facts),
+        *placeholder_findings(facts),
     ]
     return tuple(
         sorted(

@@ -78,6 +78,16 @@ def pod(name: str, labels: Json | None = None, address: str = "10.0.0.1", **spec
     return named(name, labels, spec=spec, status={"podIP": address})
 
 
+def placeholder(name: str, reason: str = "", message: str = "") -> Json:
+    """A placeholder whose container runs, or waits for a reason of the kubelet."""
+    found = pod(name, {"component": "user-placeholder", names.MANAGED_BY: names.MANAGER}, nodeName="node-a")
+    found["spec"]["containers"] = [{"name": "placeholder", "image": "r.example.com/pause:1"}]
+    state = {"waiting": {"reason": reason, "message": message}} if reason else {"running": {}}
+    phase = "Pending" if reason else "Running"
+    found["status"] |= {"phase": phase, "containerStatuses": [{"name": "placeholder", "state": state}]}
+    return found
+
+
 def ending(name: str, seconds: float, **spec: Any) -> Json:
     """A pod with a claim that should have ended so many seconds before `NOW`."""
     found = pod(name, **{"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}], **spec})
