@@ -15,7 +15,11 @@ from dra_spawner.placeholders.planner.decisions.broken_placeholders import decid
 from dra_spawner.placeholders.planner.decisions.draining import decide_drained, decide_draining
 from dra_spawner.placeholders.planner.decisions.handover import decide_handovers, decide_unused_reservations
 from dra_spawner.placeholders.planner.decisions.orders import decide_orders
-from dra_spawner.placeholders.planner.decisions.outdated_shapes import decide_outdated
+from dra_spawner.placeholders.planner.decisions.outdated_shapes import (
+    decide_older_images,
+    decide_outdated,
+    remember_images,
+)
 from dra_spawner.placeholders.planner.decisions.preemption import decide_preemptions
 from dra_spawner.placeholders.planner.decisions.preemption_for_others import decide_preemptions_for_others
 from dra_spawner.placeholders.planner.decisions.quota_preemption import decide_quota_preemption, remember_ended
@@ -105,8 +109,10 @@ DECISIONS: Final[tuple[tuple[Decision, ...], ...]] = (
         remember_losses,
         decide_quota_preemption,
         decide_readiness,
+        remember_images,
         decide_numbers,
         decide_outdated,
+        decide_older_images,
         decide_drained,
         decide_attraction,
         decide_draining,

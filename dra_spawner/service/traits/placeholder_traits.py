@@ -113,9 +113,10 @@ class PlaceholderTraits(TicketTraits, HasTraits):
         """,
     ).tag(config=True)
 
-    placeholder_image = Unicode(names.PAUSE_IMAGE, help="Image of placeholders: a container that only waits.").tag(
-        config=True
-    )
+    placeholder_image = Unicode(
+        names.PAUSE_IMAGE,
+        help="Image of placeholders: a container that only waits. After a change, present ones are replaced.",
+    ).tag(config=True)
 
     placeholder_image_pull_secrets = List(
         Unicode(),
@@ -251,6 +252,7 @@ class PlaceholderTraits(TicketTraits, HasTraits):
             limits=read_limits(self.limits, read_groups(self.profile_groups)),
             # Until the hub has published what it knows.
             drivers_prepare_for=drivers_prepare_for(),
+            placeholder_image=self.placeholder_image,
             packs_devices=self.pack_devices,
             # Claims are not handed over to another namespace, so nothing could be held.
             tickets=self.ticket_rules() if not self.user_namespaces else None,

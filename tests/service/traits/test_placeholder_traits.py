@@ -159,7 +159,8 @@ def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
 def test_defaults_are_those_of_the_policy() -> None:
     found = DRASpawnerService(namespace="hub").controller_settings()
     default = type(found.policy)()
-    assert found.policy == replace(default, drivers_prepare_for=drivers_prepare_for())
+    outside = replace(default, drivers_prepare_for=drivers_prepare_for(), placeholder_image=names.PAUSE_IMAGE)
+    assert found.policy == outside
     hub = frozenset(("hub",))
     assert found.namespaces == Namespaces(hub, hub, hub, "dra-spawner")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -13,6 +13,7 @@ from dra_spawner.placeholders.planner.cluster.cluster_index import Moment
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.policy import Tokens
+from dra_spawner.simulator.model.pods import Pod
 
 _FIRST: Final = timedelta(minutes=1)
 _LONGEST: Final = timedelta(minutes=30)
@@ -230,6 +231,29 @@ class QuotaShortage:
 
 
 @dataclass(frozen=True, slots=True)
+class NewImages:
+    """Whether new placeholders have the configured image: a webhook may write another one into each pod.
+
+    Attributes
+    ----------
+    are_as_configured
+        Whether one of them had it; None as long as that is not known.
+    before
+        Uids of the placeholders before the first one with another image was replaced.
+    """
+
+    are_as_configured: bool | None = None
+    before: frozenset[str] | None = None
+
+    def after(self, placeholders: Collection[Pod], image: str) -> NewImages:
+        """The same after a look at all placeholders."""
+        if self.are_as_configured or any(image in pod.images for pod in placeholders):
+            return replace(self, are_as_configured=True)
+        is_new = self.before is not None and any(pod.uid not in self.before for pod in placeholders)
+        return replace(self, are_as_configured=False) if is_new else self
+
+
+@dataclass(frozen=True, slots=True)
 class PlannerState:
     """See the module.
 
@@ -271,6 +295,8 @@ class PlannerState:
         By shape: since when there is one placeholder more than a target that follows demand. While there are several
         more, a time so long ago that the last of them goes with the others.
         By shape: since when there is one placeholder more than a target that follows demand.
+    images
+        What new placeholders have for an image.
     ticket_devices_free
         By shape of tickets behind others: since when devices for it have been free.
     drain_tried, drain_last
@@ -298,6 +324,7 @@ class PlannerState:
     preempted_for_others: Mapping[str, PreemptionRecord] = field(default_factory=dict)
     capacity_since: Mapping[str, datetime] = field(default_factory=dict)
     surplus_since: Mapping[str, datetime] = field(default_factory=dict)
+    images: NewImages = field(default_factory=NewImages)
     ticket_devices_free: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""

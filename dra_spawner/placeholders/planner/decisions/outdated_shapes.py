@@ -1,22 +1,35 @@
 """Placeholders of outdated shapes, which no choice has any more: they are deleted when their replacements are there.
 
-Until then they can be preempted for users like all others.
+The same for those with another image than the configured one. Until then users can have all of them. The first of
+these shows whether new placeholders have the configured image: a webhook may write another one into each pod. Then
+nothing more is replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, Hold, delete_placeholder
+from dra_spawner.placeholders.planner.actions import (
+    Action,
+    CreatePlaceholder,
+    DeletePlaceholder,
+    Hold,
+    delete_placeholder,
+)
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first
 from dra_spawner.placeholders.planner.decisions.prepared_claims import goes_first
 from dra_spawner.placeholders.planner.round import Round
+from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
+
+_NAMESPACE: Final = "default"
 
 
 def decide_outdated(round_: Round) -> tuple[Action, ...]:
@@ -51,6 +64,98 @@ def decide_outdated(round_: Round) -> tuple[Action, ...]:
         going = _in_the_way(view, old[: policy.budget.burst], pending[: policy.budget.burst])
     round_.hold(sorted({each.key for each in old} - {each.key for each in going}), Hold.REPLACING)
     return round_.within_budget(round_.if_known([_end(each, policy) for each in going]))
+
+
+def older_images(round_: Round, there: Iterable[Placeholder]) -> list[Placeholder]:
+    """Those of some placeholders that are idle and have another image, the oldest first; none if no try helps."""
+    image = round_.policy.placeholder_image
+    if not image or round_.state.images.are_as_configured is False:
+        return []
+    old = [each for each in there if image not in each.pod.images and each.may_end(Cause.OUTDATED)]
+    return sorted(old, key=lambda each: (each.pod.created, each.pod.name))
+
+
+def replaced_now(round_: Round, shape: str, there: Sequence[Placeholder], target: int, most: int) -> list[Placeholder]:
+    """The placeholder of a shape beside which a new one is created, or was; empty for none.
+
+    Parameters
+    ----------
+    there
+        Placeholders of the shape that do not end in this round.
+    """
+    old = older_images(round_, there)
+    if not old or is_held_up(round_) or shape in round_.policy.paused:
+        return []
+    free = [each for each in there if each.may_end(Cause.SURPLUS)]
+    if len(free) <= target:
+        if len(free) < target or not all(each.is_proven for each in free):
+            return []
+        if len(there) >= most or not has_capacity(round_, shape):
+            return []
+        begin_replacing(round_)
+    return old[:1]
+
+
+def begin_replacing(round_: Round) -> None:
+    """Remember what there was before the first replacement."""
+    if round_.state.images.before is None:
+        before = frozenset(each.pod.uid for each in round_.view.placeholders.values())
+        round_.remember(images=replace(round_.state.images, before=before))
+
+
+def is_held_up(round_: Round) -> bool:
+    """Whether users' servers wait, which come first."""
+    return bool(round_.pending) or round_.has_preemption
+
+
+def has_capacity(round_: Round, shape: str) -> bool:
+    """Whether one more placeholder of a shape surely fits on a present node."""
+    snapshot = round_.view.snapshot
+    pod, claims = simulated_placeholder(round_.policy.shapes[shape], _NAMESPACE)
+    with snapshot.trial():
+        for claim in claims:
+            snapshot.add_claim(claim)
+        try:
+            return bool(snapshot.place_quickly(pod))
+        except (SearchStopped, Undecided):
+            return False
+
+
+def remember_images(round_: Round) -> tuple[Action, ...]:
+    """Remember which image new placeholders have."""
+    if image := round_.policy.placeholder_image:
+        pods = [each.pod for each in round_.view.placeholders.values()]
+        round_.remember(images=round_.state.images.after(pods, image))
+    return ()
+
+
+def decide_older_images(round_: Round) -> tuple[Action, ...]:
+    """Deletions of placeholders with another image than the configured one: at once of those that do not run.
+
+    Of the others one of each shape at a time, when one more is warm, or where no further one fits.
+    """
+    view, policy, image = round_.view, round_.policy, round_.policy.placeholder_image
+    created = {each.shape for each in round_.actions if isinstance(each, CreatePlaceholder)}
+    ends: list[DeletePlaceholder] = []
+    for shape, present in view.placeholders_of_shape.items():
+        there = [each for each in present if each.key not in round_.ending]
+        old = older_images(round_, there) if shape in policy.shapes and shape not in policy.paused else []
+        going = [each for each in old if each.pod.waits_because and not each.is_proven]
+        if old and not going and shape not in created and not is_held_up(round_):
+            free = [each for each in there if each.may_end(Cause.SURPLUS)]
+            replicas = policy.replicas_of(shape)
+            may_surge = len(there) < replicas.max and has_capacity(round_, shape)
+            is_spare = not may_surge and len(view.warm(shape)) > replicas.effective_floor
+            if all(each.is_proven for each in free) and (len(free) > replicas.min or is_spare):
+                going = old[:1]
+        round_.hold(sorted({each.key for each in old} - {each.key for each in going}), Hold.REPLACING)
+        for each in going:
+            other = next(iter(each.pod.images), "(none)")
+            reason = f"its image is {other}, and the configured one is {image}"
+            ends.append(delete_placeholder(each.pod, each.state, Cause.OUTDATED, reason))
+    if ends:
+        begin_replacing(round_)
+    return round_.within_budget(round_.if_known(ends))
 
 
 def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:

@@ -22,6 +22,7 @@ from dra_spawner.placeholders.planner.cluster.passing_devices import nodes_to_av
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, newest_first
 from dra_spawner.placeholders.planner.decisions.handover import is_under_way
 from dra_spawner.placeholders.planner.decisions.limited_targets import LimitedTargets, limit_targets
+from dra_spawner.placeholders.planner.decisions.outdated_shapes import replaced_now
 from dra_spawner.placeholders.planner.decisions.prepared_claims import unnamed_claims
 from dra_spawner.placeholders.planner.packing.kept_nodes import nodes_kept_from
 from dra_spawner.placeholders.planner.packing.packed_nodes import packed_nodes
@@ -59,8 +60,11 @@ def _towards_targets(round_: Round, limited: LimitedTargets) -> Iterator[CreateP
     policy = limited.policy(round_.policy)
     for shape in policy.shapes:
         present = view.placeholders_of_shape.get(shape, [])
-        there = [each for each in present if each.key not in ending]
+        staying = [each for each in present if each.key not in ending]
         replicas = policy.replicas_of(shape).with_servers(view.servers_of(shape))
+        # One with an older image stays until the new one runs beside it.
+        replaced = replaced_now(round_, shape, staying, replicas.min, replicas.max)
+        there = [each for each in staying if each not in replaced]
         # More do not help if they fit and the server does not, for example because of its volume.
         most = replicas.min + servers.count.get(shape, 0)
         # Ending placeholders count until they are gone: their deletion may fail.

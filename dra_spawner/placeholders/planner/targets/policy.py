@@ -272,6 +272,8 @@ class Policy:
         Placeholders that people ordered to be deleted.
     observing_because
         Why nothing may be decided by order of a person, as a clause; empty if decisions may be made.
+    placeholder_image
+        Image of new placeholders; present ones with another are replaced. Empty if images do not matter.
     drivers_prepare_for
         What drivers prepare claims for, by name of the driver.
     packs_devices
@@ -300,6 +302,7 @@ class Policy:
     orders: tuple[DeletionOrder, ...] = ()
     observing_because: str = ""
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
+    placeholder_image: str = ""
     packs_devices: bool = False
     tickets: TicketRules | None = None
 
