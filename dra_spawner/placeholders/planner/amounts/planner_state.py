@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -117,7 +117,8 @@ class FreedNodes:
     Attributes
     ----------
     last_seen
-        By node that had users' servers and has none now: time of the last round that saw one.
+        By node that had users' servers and has none now: time of the last round that saw one; by node that was
+        emptied and is needed again for placeholders: since when.
     used
         Nodes with users' servers in the last round.
     at
@@ -146,6 +147,10 @@ class FreedNodes:
             last_seen = {**kept, **dict.fromkeys(left, self.at)}
         is_same = used <= self.used and self.used.isdisjoint(touched - used)
         return FreedNodes(last_seen, self.used if is_same else self.used - touched | used, view.now, view.index.moment)
+
+    def needed(self, nodes: Iterable[str], now: datetime) -> FreedNodes:
+        """The same after nodes are needed again that were emptied."""
+        return replace(self, last_seen={**self.last_seen, **dict.fromkeys(nodes, now)})
 
     def not_after(self, now: datetime) -> FreedNodes:
         """The same without future times."""

@@ -26,6 +26,7 @@ from dra_spawner.placeholders.planner.targets.node_conditions import drain_mark,
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.model.nodes import NodeState
 from dra_spawner.simulator.model.pods import Pod
+from dra_spawner.simulator.snapshot import Undecided
 
 #: Age at which a placeholder that fits is bound: the scheduler tries again after 10 s at most.
 _PLACED_BY_THEN = timedelta(seconds=30)
@@ -67,6 +68,7 @@ def decide_draining(round_: Round) -> list[LabelNode]:
             actions.append(LabelNode(name, names.DRAINING, None, why))
         elif not actions and is_labelled(state, names.DRAINING) and (pending := _pending_for(view, state)) is not None:
             actions.append(LabelNode(name, names.DRAINING, None, f"{pending.pod} would fit there"))
+            round_.remember(freed=round_.state.freed.needed([name], view.now))
     actions += spared
     if not actions and (chosen := _choose_to_empty(round_)):
         # One at a time, as each changes what fits on the others.
@@ -191,16 +193,26 @@ def _fitting(
 
 
 def _pending_for(view: View, state: NodeState) -> Placeholder | None:
-    """A pending placeholder that would fit on the node if it were not emptied."""
+    """A pending placeholder that would fit on the node if it were not emptied, and on no other one.
+
+    The scheduler is about to place one that fits elsewhere, for example as a server has just stopped there.
+    """
     for placeholder in view.placeholders.values():
         if not placeholder.is_pending or age(placeholder.pod.created, view.now) < _PLACED_BY_THEN:
             continue
         pod = without_label(placeholder.pod, names.DRAINING)
         # A search that takes too long does not stop the emptying.
         with suppress(SearchStopped):
-            if view.snapshot.fits_on(pod, state.node.name, explain=False).fits:
+            if view.snapshot.fits_on(pod, state.node.name, explain=False).fits and not _fits(view, placeholder.pod):
                 return placeholder
     return None
+
+
+def _fits(view: View, pod: Pod) -> bool:
+    """Whether a pod surely fits on some node as it is."""
+    with view.snapshot.trial(), suppress(Undecided):
+        return bool(view.snapshot.place_quickly(pod))
+    return False
 
 
 def _is_under_way(view: View) -> bool:

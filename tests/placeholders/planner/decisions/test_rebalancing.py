@@ -14,6 +14,7 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePl
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.targets.policy import Budget
 from dra_spawner.simulator.model.claims import ObjectKey
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, user_shape
 from tests.placeholders.planner.world import World, hub
 
@@ -308,3 +309,29 @@ def test_never_more_than_max_although_expired_placeholders_still_exist() -> None
     assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
     world.settle()
     assert len(world.warm(GPU)) == 1
+
+
+@all_of_them("leaves_at", {"at that moment": 30, "a second later": 31, "later": 45})
+def test_no_placeholder_goes_again_from_an_emptied_node_that_it_needed(leaves_at: int) -> None:
+    """A class wants one more; it has waited for half a minute when a server stops on the other, full node."""
+    world = hub((GPU, 2, 9), nodes="ab", cpu="9", gpus=4)
+    world.settle()
+    for name in ("ada", "bob"):
+        world.user(name, GPU.claims, requires_ready=False)
+        world.settle()
+    world.set_replicas(GPU, 3, 9)
+    world.settle()
+    world.leave("ada")
+    world.run(25)
+    assert (world.labelled(names.DRAINING), world.placeholders_on("a"), world.placeholders_on("b")) == (["a"], 0, 3)
+    world.set_replicas(GPU, 4, 9)
+    for second in range(60):
+        if second == leaves_at:
+            world.leave("bob")  # before the scheduler sees it
+        else:
+            world.schedule()
+        world.decide()
+        world.schedule()
+        world.pass_time(seconds=1)
+    assert [each.reason for each in world.ended(Cause.EMPTYING)[1:]] == []
+    assert len(world.warm(GPU)) == 4
