@@ -95,6 +95,7 @@ class PolicyWebhooks:
         self._asked: dict[_Key, int] = {}
         self._number = 0
         self._log_once = LogOnce(log)
+        self._failing: frozenset[str] = frozenset()
 
     @property
     def is_needed(self) -> bool:
@@ -154,7 +155,15 @@ class PolicyWebhooks:
             ):
                 for each in by_webhook.values():
                     tasks.create_task(self._ask_one(session, each))
-        self._log_once.present(self._problems())
+        problems = self._problems()
+        # Once for each cause, whichever choices it is about.
+        self._log_once.present({f"{name}: {self._first_cause(name)}": each for name, each in problems.items()})
+        for name in sorted(self._failing - problems.keys()):
+            log.info("The webhook %s answers again.", name)
+        self._failing = frozenset(problems)
+
+    def _first_cause(self, webhook: str) -> str:
+        return next(cause for (name, _), cause in sorted(self._failures.items()) if name == webhook)
 
     def _questions(self) -> list[_Question]:
         return [

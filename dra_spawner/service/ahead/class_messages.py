@@ -108,6 +108,7 @@ class ClassMessages:
         now, outcomes = self._controller.now(), self._controller.overrides.present.classes.outcomes
         waiting = {key for key, each in outcomes.items() if each.turned_at is not None and not each.is_told}
         if not waiting:
+            self._problem = ""
             return
         times = self._controller.scale_ahead.calendars.occurrences(now, _AHEAD)
         found = {key: each for each in times if each.begins > now and (key := outcome_key(each)) in waiting}
@@ -125,15 +126,18 @@ class ClassMessages:
                     problem = self._text(error)
                     self._failed.add(key)
                     break
+        if sent and self._problem and not problem:
+            log.info("Messages about classes are sent again.")
         self._problem = problem
-        self._log_once.present({"message": problem} if problem else ())
+        problems: dict[str, object] = {problem: problem} if problem else {}
         if sent:
             try:
                 await self._controller.overrides.change(
                     lambda present: replace(present, classes=present.classes.told(sent))
                 )
             except OverridesUnavailable as error:
-                self._log_once.present({"store": error})
+                problems["store"] = error
+        self._log_once.present(problems)
 
     def _text(self, error: Exception) -> str:
         if isinstance(error, _NotTaken):

@@ -214,6 +214,18 @@ async def test_an_unreachable_webhook_is_logged_once_and_without_its_address(cap
     assert log_messages(caplog) == [problem]
 
 
+async def test_each_kind_of_failure_is_logged_once_and_that_it_is_over(caplog: Any) -> None:
+    caplog.set_level("INFO")
+    scaler = Scaler()
+    async with serving(scaler) as url:
+        asked = webhooks({"*": webhook(url)}, {"a": BUSY, "b": BUSY})
+        for status in (500, 500, 503, 200, 200):
+            scaler.answer = lambda _, status=status: web.json_response({"placeholders": 1}, status=status)
+            await asked.ask()
+    said = [each.partition(": it ")[2].partition(" (")[0] or each for each in log_messages(caplog)]
+    assert said == ["answers 500", "answers 503", "The webhook term answers again."]
+
+
 async def test_a_webhook_that_hangs_delays_no_other() -> None:
     hanging, answering = Scaler(), Scaler()
     hanging.hold.clear()

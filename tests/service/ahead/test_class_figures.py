@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from aiohttp import web
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
@@ -19,6 +20,7 @@ from dra_spawner.service.http.classes import class_handlers, classes_page
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.local_server import serving, serving_tornado
+from tests.log_messages import log_messages
 from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.ports import free_port
 from tests.service.open_service import open_to_all
@@ -125,9 +127,12 @@ async def test_a_webhook_that_is_away_or_slow_is_told_without_its_address(embedd
         release.set()
 
 
-async def test_a_message_says_once_that_a_verdict_is_no(embedded_cluster: ClusterUnderTest) -> None:
+async def test_a_message_says_once_that_a_verdict_is_no(
+    embedded_cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     got: list[Any] = []
-    statuses = [500, 204, 204]
+    statuses = [503, 503, 500, 204, 204]
 
     class Hook(RequestHandler):
         def post(self) -> None:
@@ -147,11 +152,15 @@ async def test_a_message_says_once_that_a_verdict_is_no(embedded_cluster: Cluste
         await runner.class_figures.store()
         target = read_message_target({"url": f"{url}/hook"})
         messages = ClassMessages(service.controller, target, runner.classes.owner_of_time)
-        await messages.send()
+        for _ in range(3):
+            await messages.send()
         assert messages.problems() == ("Messages about classes cannot be sent: the webhook answers with status 500.",)
         await messages.send()
         await messages.send()
-        assert (len(got), messages.problems()) == (2, ())
+        assert (len(got), messages.problems()) == (4, ())
+        failed = "Messages about classes cannot be sent: error=the webhook answers with status"
+        again = "Messages about classes are sent again."
+        assert log_messages(caplog, ClassMessages.__module__) == [f"{failed} 503", f"{failed} 500", again]
         assert got[1]["verdict"].startswith("No: 48 of 50 users"), got
         assert {key: got[1][key] for key in ("event", "class", "choice", "choice_title", "users", "announced_by")} == {
             "event": "verdict-turned-to-no",
