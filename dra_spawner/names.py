@@ -114,6 +114,10 @@ NODE_PURPOSE: Final = "hub.jupyter.org/node-purpose"
 #: On the namespace of a user's servers: namespace of the hub that made it. The chart's policies go by this label.
 HUB_NAMESPACE: Final = "hub.jupyter.org/hub-namespace"
 
+#: Option of a server by which ``dra-spawner try`` says that it is nobody's demand, and label of such a server's pod.
+TRIAL_OPTION: Final = "dra_spawner_trial"
+TRIAL: Final = "hub.jupyter.org/dra-trial"
+
 #: Annotation of a user's pod: the warning that its server is stopped for being idle, and what its user has answered.
 IDLE_NOTICE: Final = "hub.jupyter.org/dra-idle-notice"
 

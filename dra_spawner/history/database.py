@@ -34,6 +34,7 @@ from dra_spawner.history import migrations
 from dra_spawner.history.connecting import READS, engine_of, is_in_memory, parsed_url
 from dra_spawner.history.records import (
     SERVICE,
+    TRIAL,
     Launch,
     LearnedDemand,
     MinuteCount,
@@ -341,7 +342,7 @@ class HistoryDatabase:
         yield from self._pages(decisions, decisions.c.at, decisions.c.id, conditions, decision_of)
 
     def arrivals(self, begin: datetime, end: datetime) -> list[MinuteCount]:
-        """Numbers of launches by minute and choice; minutes without launches are left out."""
+        """Numbers of launches of users by minute and choice; minutes without launches are left out."""
         return self._counts(launches.c.asked, begin, end)
 
     def departures(self, begin: datetime, end: datetime) -> list[MinuteCount]:
@@ -384,7 +385,7 @@ class HistoryDatabase:
         minute = (type_coerce(column, BigInteger) // _MINUTE).label("minute")
         counts = (
             select(minute, launches.c.profile, launches.c.choice, func.count())
-            .where(*between(column, begin, end))
+            .where(*between(column, begin, end), launches.c.source != TRIAL)
             .group_by(minute, launches.c.profile, launches.c.choice)
             .order_by(minute, launches.c.profile, launches.c.choice)
         )

@@ -12,6 +12,8 @@ from dra_spawner.history.decision_log import Decision
 
 SERVICE = "service"
 """`Launch.source` of launches that the service itself observed."""
+TRIAL = "trial"
+"""The same of servers of ``dra-spawner try``: they hold devices, but are nobody's demand."""
 
 
 class WaitCause(StrEnum):
@@ -74,7 +76,12 @@ class Launch:
     """Devices that it held, by driver, in whole devices: a share of a quarter is 0.25. None if that is not known."""
 
     source: str = SERVICE
-    """Origin of the record: ``service``, or the kind of the import."""
+    """Origin of the record: ``service``, ``trial``, or the kind of the import."""
+
+    @property
+    def is_demand(self) -> bool:
+        """Whether forecasts and reports count it."""
+        return self.source != TRIAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, ColumnElement, Connection, and_, case, or_, select, type_coerce, update
 
-from dra_spawner.history.records import SERVICE
+from dra_spawner.history.records import SERVICE, TRIAL
 from dra_spawner.history.schema import launches
 from dra_spawner.history.stored_settings import last_seen_of
 
@@ -34,7 +34,7 @@ def earliest(present: Column[Any], new: Column[Any]) -> ColumnElement[Any]:
 
 def end_absent(connection: Connection, present: frozenset[str]) -> None:
     """End open launches that are not in the cluster: when the service last observed it, or at their last known time."""
-    is_open = and_(launches.c.ended.is_(None), launches.c.source == SERVICE)
+    is_open = and_(launches.c.ended.is_(None), launches.c.source.in_((SERVICE, TRIAL)))
     seen = last_seen_of(connection)
     columns = (launches.c.uid, launches.c.asked, launches.c.bound, launches.c.running)
     for uid, *times in connection.execute(select(*columns).where(is_open)).all():

@@ -63,7 +63,7 @@ def first_available(own: str, named: Sequence[str], states: Mapping[str, ShownAv
 
 async def taken_instead(server: ServerContext, client: AvailabilityClient | None) -> TakenInstead | None:
     """What the start takes in place of the user's choice; None for the choice itself, also if nothing is known."""
-    if client is None:
+    if client is None or server.is_trial:  # a trial is of one choice alone
         return None
     found = await named_instead(server)
     if found is None or not found.is_taken or not found.named or await _may_be_held(server, found.own):

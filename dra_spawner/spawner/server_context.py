@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -141,6 +141,12 @@ class ServerContext:
         """Slug of the profile that the user chose; empty for none. Without profiles, options have another meaning."""
         options = self.spawner.user_options or {}
         return str(options.get("profile") or "") if self.spawner.profile_list else ""
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether ``dra-spawner try`` has ordered the server."""
+        options = self.spawner.user_options
+        return isinstance(options, Mapping) and bool(options.get(names.TRIAL_OPTION))
 
     @property
     def other_code_reads_options(self) -> bool:

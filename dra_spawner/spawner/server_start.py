@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
 
+from dra_spawner import names
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.kube.pod_ends import is_stopped_with_start
 from dra_spawner.spawner.clean_up import begin_sweeping
@@ -140,6 +141,8 @@ class ServerStart:
             # Of a function of the hub's own, such as `uid`: KubeSpawner makes no request here.
             self._server.log.exception("A setting of the pod cannot be found")
             raise ErrorInHubCode from error
+        if self._server.is_trial:
+            pod.metadata.labels = {**(pod.metadata.labels or {}), names.TRIAL: names.TRUE}
         await self.attempt.change_pod(pod)
         return pod
 
@@ -201,7 +204,7 @@ class ServerStart:
                 from dra_spawner.spawner.hub_parts import open_port  # when the first server runs
 
                 await open_port.until_it_listens(spawner, url, self._ends - loop.time())
-                explain_missing_answer(spawner)
+                explain_missing_answer(spawner, is_counted=not self._server.is_trial)
                 self._home.record_place(progress, self._telling_of_place())
                 return url
         except BaseException as error:
@@ -221,7 +224,8 @@ class ServerStart:
             refusal = refusal_of_error(
                 error, waiting_for, late, self._server.log, self.attempt.terminating, progress.held_back
             )
-            count_failed_start(refusal)
+            if not self._server.is_trial:
+                count_failed_start(refusal)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(spawner)
                 log_refusal(self._server.log, spawner.user.name, spawner.name, refusal)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from jupyterhub.utils import maybe_future, url_path_join
 from tornado.httputil import url_concat
 
+from dra_spawner import names
 from dra_spawner.common.owned_tasks import all_of
 from dra_spawner.profiles import UnreadName, form_fields_problem, free_text_problems, user_options_problem
 from dra_spawner.profiles.choices import Choice
@@ -221,7 +222,7 @@ class SpawnForm:
             raise OptionsRefused(f"Cannot start with these options: {problem}{end} Please choose again.")
 
     def _options_problem(self, profile_list: list[dict[str, Any]] | None) -> str | None:
-        others = self._options_of_others()
+        others = {*self._options_of_others(), names.TRIAL_OPTION}
         problem = user_options_problem(profile_list, self._spawner.user_options, others)
         if problem and self._server.other_code_reads_options:
             remaining = user_options_problem(profile_list, self._spawner.user_options, others, others_read_more=True)

@@ -130,25 +130,26 @@ class UnexpectedFailure(HTTPError):
         self.jupyterhub_message = _ERROR_IN_HUB
 
 
-def explain_missing_answer(spawner: Any) -> None:
+def explain_missing_answer(spawner: Any, *, is_counted: bool = True) -> None:
     """Give the failure a sentence for the user, should the started server not answer JupyterHub in time.
 
     JupyterHub's own message has the server's address in the cluster, which tells a user nothing; the hub's log has it.
-    The failure is counted, too: it comes after the spawner's own start.
+    The failure is counted, too, unless it is that of a trial: it comes after the spawner's own start.
     """
     under_way = getattr(spawner, "_spawn_future", None)
     if under_way is not None and not under_way.done():
-        under_way.add_done_callback(partial(_explain, spawner.http_timeout))
+        under_way.add_done_callback(partial(_explain, spawner.http_timeout, is_counted))
 
 
-def _explain(seconds: float, ended: asyncio.Future[Any]) -> None:
+def _explain(seconds: float, is_counted: bool, ended: asyncio.Future[Any]) -> None:
     error = None if ended.cancelled() else ended.exception()
     if isinstance(error, TimeoutError) and not is_for_users(error):
         error.jupyterhub_message = (  # type: ignore[attr-defined]  # JupyterHub's own way to name a sentence for users
             f"Your server was started, but did not answer within {duration_text(seconds)}, and was stopped. "
             "Please try again, or tell your administrator."
         )
-        FAILED_STARTS.labels(RefusalReason.TIMEOUT).inc()
+        if is_counted:
+            FAILED_STARTS.labels(RefusalReason.TIMEOUT).inc()
 
 
 def count_as_refusal(spawner: Any) -> None:

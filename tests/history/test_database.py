@@ -23,7 +23,7 @@ from dra_spawner.history.connecting import HistoryUrlError, engine_of, parsed_ur
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import NewerDatabase
 from dra_spawner.history.recorder import MAX_DECISION_AGE, delete_expired
-from dra_spawner.history.records import LearnedDemand, MinuteCount, PresentServers, WaitCause
+from dra_spawner.history.records import TRIAL, LearnedDemand, MinuteCount, PresentServers, WaitCause
 from dra_spawner.history.schema import EPOCH, METADATA, MICROSECONDS
 from dra_spawner.history.stored_settings import KeyFileError
 from dra_spawner.history.user_names import UserNameMode, UserNames
@@ -173,7 +173,7 @@ def test_strange_texts_are_accepted(database: HistoryDatabase) -> None:
 
 def test_servers_that_are_gone_unseen_ended_when_the_service_was_last_seen(database: HistoryDatabase) -> None:
     database.add([launch("here"), launch("gone"), launch("late", 900), launch("done", ended=after(5))])
-    database.add([launch("other", source="csv")])
+    database.add([launch("other", source="csv"), launch("trial", source=TRIAL)])
     database.note_seen(after(600))
     assert database.last_seen() == after(600)
     database.add([PresentServers(frozenset(("here",)))])
@@ -184,6 +184,7 @@ def test_servers_that_are_gone_unseen_ended_when_the_service_was_last_seen(datab
         "late": (after(900), True),
         "done": (after(5), False),
         "other": (None, False),
+        "trial": (after(600), True),
     }
     database.add([launch("gone", ended=after(700))])
     (seen,) = (each for each in database.launches() if each.uid == "gone")
@@ -219,6 +220,9 @@ def test_counts_by_minute_and_profile(database: HistoryDatabase) -> None:
         == expected
     )
     assert database.arrivals(after(180), after(300)) == [MinuteCount(after(180), "", "", 1)]
+    assert {each.minute for each in database.departures(START, after(179))} == {after(120)}
+    database.add([launch("trial", 1, profile="b", ended=after(2), source=TRIAL)])
+    assert database.arrivals(START, after(180)) == arrivals, "forecasts do not learn from trials"
     assert {each.minute for each in database.departures(START, after(179))} == {after(120)}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
+from dra_spawner import names
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.lifecycle import TicketEvent
 from dra_spawner.spawner.availability.shown import ShownAvailability
@@ -93,6 +94,7 @@ async def test_an_administrator_or_the_users_tick_lets_a_start_take_another_choi
         ({}, {}, {"large": full, "other": "free"}, ""),
         ({"take_instead": True}, {}, {"large": full, "other": "free"}, "other"),
         ({}, {"smaller": "yes"}, {"large": full, "large/smaller=yes": full, "slice/memory=5Gi": "ready"}, "slice"),
+        ({"take_instead": True}, {names.TRIAL_OPTION: "true"}, {"large": full, "other": "free"}, ""),
         ({"take_instead": True}, {"smaller": "no"}, {"large": "free", "other": "free"}, ""),
         ({"take_instead": True}, {}, {"large": full, "other": full}, ""),
         ({"take_instead": "yes"}, {}, {"large": full, "other": "free"}, ""),

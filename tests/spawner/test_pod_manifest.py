@@ -6,12 +6,14 @@ from importlib.metadata import entry_points
 import pytest
 from kubernetes_asyncio.client import ApiClient
 from kubespawner.slugs import is_valid_label
+from prometheus_client import REGISTRY
 
+from dra_spawner import names
 from dra_spawner.names import SHARED_BY
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.hub_start.configuration_problems import configuration_problems
 from dra_spawner.spawner.server_context import parts_of
-from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from tests.all_of_them import all_of_them
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
@@ -65,6 +67,25 @@ async def test_the_template_names_user_server_and_profile(nowhere):
     assert metadata["annotations"]["hub.jupyter.org/username"] == "Ada.Lovelace@example.org"
     assert metadata["annotations"]["hub.jupyter.org/servername"] == "My work"
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", metadata["name"])
+
+
+async def test_a_server_of_try_is_marked_and_its_failure_is_not_counted(nowhere):
+    """The service counts it nowhere as demand, and nobody is paged for it."""
+    nowhere.spawner_config.profile_list = [profile("gpu-slice", {"gpu": GPU})]
+    spawner, counted = nowhere.user("ada").spawner, []
+    failures = "dra_spawner_failed_starts_total", {"reason": RefusalReason.NO_DEVICE}
+    for options in ({}, {names.TRIAL_OPTION: "true"}):
+        pod, _ = await manifest(spawner, profile="gpu-slice", **options)
+        assert pod["metadata"]["labels"].get(names.TRIAL) == ("true" if options else None)
+
+        async def refused():
+            raise SpawnRefused("There is no device.", RefusalReason.NO_DEVICE)
+
+        before = REGISTRY.get_sample_value(*failures)
+        with pytest.raises(SpawnRefused):
+            await parts_of(spawner).start.run(refused)
+        counted.append(REGISTRY.get_sample_value(*failures) - before)
+    assert counted == [1, 0]
 
 
 async def test_each_start_has_a_nonce_of_its_own(nowhere):

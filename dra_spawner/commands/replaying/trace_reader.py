@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 
 from dra_spawner.commands.cluster_files.input_errors import InputError
 from dra_spawner.history.imports.limited_lines import TooManyLines, limited_lines
+from dra_spawner.history.records import TRIAL
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, minute_of
 from dra_spawner.scale_ahead.replay.traces import Trace
 
@@ -27,6 +28,7 @@ _SECONDS: Final = "seconds"
 #: Columns of `dra-spawner history export`, which has no duration.
 _BEGIN_AND_END: Final = ("running", "ended")
 _USER: Final = "user"
+_SOURCE: Final = "source"
 _LONGEST: Final = 20 * 366 * MINUTES_A_DAY
 _MAX_AT_ONCE: Final = 1_000_000
 #: Limit of the memory for all launches of a file.
@@ -74,7 +76,8 @@ def read_trace(
 
     The first row names the columns: ``time`` (or ``minute``, ``asked``; with a time zone) or ``minute_utc``;
     ``profile`` if there are several; ``launches`` (or ``count``), 1 without it; ``seconds``, the server's duration, or
-    ``running`` and ``ended``; ``user``. Other columns are ignored. `dra-spawner history export` writes such a file.
+    ``running`` and ``ended``; ``user``; ``source``, whose rows with ``trial`` are left out. Other columns are ignored.
+    `dra-spawner history export` writes such a file.
 
     Parameters
     ----------
@@ -198,6 +201,8 @@ def _rows(file: str, raw: BinaryIO, group_of: Mapping[str, str], bad: Callable[[
     for cells in reader:
         if not cells:
             continue
+        if columns.is_trial(cells):
+            continue
         line = reader.line_num
         try:
             yield _row(line, cells, columns, group_of)
@@ -225,6 +230,11 @@ class _Columns:
         has_ends = self.seconds is None and {*_BEGIN_AND_END} <= {*names}
         self.begin_and_end = [names.index(each) for each in _BEGIN_AND_END] if has_ends else None
         self.user = names.index(_USER) if _USER in names else None
+        self.source = names.index(_SOURCE) if _SOURCE in names else self.number
+
+    def is_trial(self, cells: Sequence[str]) -> bool:
+        """Whether a row is a server of ``dra-spawner try``."""
+        return self.source < len(cells) and cells[self.source] == TRIAL
 
 
 def _row(line: int, cells: Sequence[str], columns: _Columns, group_of: Mapping[str, str]) -> _Row:

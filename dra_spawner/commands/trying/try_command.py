@@ -272,7 +272,7 @@ async def _started(client: HubClient, user: str, server: str, choice: str, seen:
                 return str(event.get("url") or "")
         raise HubError("The progress of the start has ended.")
 
-    options = {"profile": profile_of(choice), **options_of(choice)}
+    options = {"profile": profile_of(choice), **options_of(choice), names.TRIAL_OPTION: "true"}
     ordering, following = asyncio.create_task(client.start(user, server, options)), asyncio.create_task(follow())
     try:
         done, _ = await asyncio.wait({ordering, following}, return_when=asyncio.FIRST_COMPLETED)

@@ -16,7 +16,7 @@ from typing import Final, TextIO, TypeVar
 
 from dra_spawner.history.imports.imported_rows import BadRow, SourceError, misordered, parsed_time, quoted
 from dra_spawner.history.imports.limited_lines import TooManyLines, limited_lines
-from dra_spawner.history.records import Launch, WaitCause
+from dra_spawner.history.records import TRIAL, Launch, WaitCause
 from dra_spawner.history.user_names import UserNameMode, UserNames
 
 COLUMNS: Final = (
@@ -210,7 +210,7 @@ class CsvSource:
             ended_because=text("ended_because"),
             devices=_devices(text("devices")),
             # Not the source in the file: "service" would mean that this service has recorded the launch.
-            source="csv",
+            source=TRIAL if text("source") == TRIAL else "csv",
         )
 
 

@@ -13,6 +13,8 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.history.decision_log import Decision, DecisionLog, NumberedDecision
 from dra_spawner.history.records import (
+    SERVICE,
+    TRIAL,
     Launch,
     NodeLeadTime,
     PresentServers,
@@ -29,6 +31,7 @@ from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.records.node_lead_times import LeadPhase, ReachedPhase
 from dra_spawner.placeholders.lifecycle import IdleAction
 from dra_spawner.placeholders.planner.actions import LabelPod, ReservePlaceholder
+from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.targets.choice_names import profile_of
@@ -221,7 +224,8 @@ class HistoryFeed:
         observed = self._watch.observed(Kind.POD, key)
         annotated = observed.annotations.get(names.USERNAME, "") if observed is not None else ""
         user = annotated or pod.labels.get(names.USERNAME, "")
-        return Launch(pod.uid, self._moment(pod.created), user=user, pod=pod.name)
+        source = SERVICE if is_demand(pod) else TRIAL
+        return Launch(pod.uid, self._moment(pod.created), user=user, pod=pod.name, source=source)
 
     def _with_node(self, key: ObjectKey, pod: Pod, launch: Launch, *, was_seen_waiting: bool) -> Launch:
         waits, bound = self._controller.launch_waits, self._bound.pop(key, None)

@@ -14,6 +14,7 @@ from typing import Final
 
 from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, Record, RecordSink
 from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
+from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
@@ -135,7 +136,7 @@ class ScaleAhead(RecordSink):
                 self._note_lead_time(record)
 
     def _note_launch(self, launch: Launch) -> None:
-        if self._counter is None or not launch.choice:
+        if self._counter is None or not launch.choice or not launch.is_demand:
             return
         # A server that was bound before the service watched: whether it was warm is not known.
         known_bound = launch.bound if launch.warm is not None else None
@@ -244,7 +245,9 @@ class ScaleAhead(RecordSink):
         coming = counter.not_taken()
         for name, answer in made.items():
             group = answer.group
-            counted = len(servers.get(group.shape, ())) - sum(coming[choice] for choice in group.choices)
+            counted = sum(map(is_demand, servers.get(group.shape, ()))) - sum(
+                coming[choice] for choice in group.choices
+            )
             made[name] = replace(answer, servers=max(counted, 0))
         self.is_ready = self.calendars.is_complete(view.now)
         self._set(made, (*problems, *filter(None, (each.cut for each in made.values()))))
@@ -316,9 +319,10 @@ class ScaleAhead(RecordSink):
         nodes = Counter(pod.node_name for pod in (*servers, *(each.pod for each in placeholders)) if pod.node_name)
         known = (view.snapshot.nodes.get(name) for name in nodes)
         kinds = frozenset(each.node.labels.get(kind_label, "") for each in known if each is not None)
-        running = sum(bool(pod.node_name) for pod in servers)
+        of_users = [pod for pod in servers if is_demand(pod)]
+        running = sum(bool(pod.node_name) for pod in of_users)
         reserved = {each.reservation.pod for each in placeholders if each.reservation is not None}
-        waiting = sum(not pod.node_name and pod.name not in reserved for pod in servers)
+        waiting = sum(not pod.node_name and pod.name not in reserved for pod in of_users)
         slots, starts = self._new_node(view, group)
         self._fullest[group.shape] = max(self._fullest.get(group.shape, 0), *nodes.values(), 0)
         return GroupSituation(

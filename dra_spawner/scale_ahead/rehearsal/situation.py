@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside
@@ -121,7 +122,7 @@ def situation_of(
     now = view.now.astimezone(UTC)
     begins = max(expected.begins.astimezone(UTC), now)
     shape = expected.shape.id
-    running = sum(1 for pod in view.users.values() if pod.node_name and view.shape_of(pod) == shape)
+    running = sum(1 for pod in view.users.values() if pod.node_name and view.shape_of(pod) == shape and is_demand(pod))
     same = [each for each in beside if each.shape.id == shape]
     announced = [each.expected for each in same if each.expected is not None]
     wanted = _needed([*announced, expected], running) - _needed(announced, running)

@@ -132,7 +132,7 @@ def miss_report(
     total = hits = 0
     for launch in launches:
         minute = minute_of(launch.asked)
-        if not first <= minute < end:
+        if not first <= minute < end or not launch.is_demand:
             continue
         total += 1
         hits += bool(launch.warm)

@@ -18,6 +18,7 @@ from dra_spawner.common.log_once import LogOnce
 from dra_spawner.placeholders.controller.answers.pending_servers import pending_servers
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.sources.override_store import OverridesUnavailable
+from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
 from dra_spawner.placeholders.planner.cluster.view import View, age
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
@@ -204,14 +205,14 @@ class ClassFigures:
 
     def _note(self, bound: BoundServer) -> None:
         """A server got a node; it may be gone when all are looked at."""
-        if self._leads:
+        if self._leads and is_demand(bound.pod):
             shape = bound.pod.labels.get(names.SHAPE, "")
             self._seen[bound.pod.uid] = shape, SeenServer(bound.since.astimezone(UTC), bound.seconds)
 
     def _look(self, view: View) -> None:
         """Look at all servers that exist, and forget those that are too old or too many."""
         now, present = view.now.astimezone(UTC), set[str]()
-        for pod in view.users.values():
+        for pod in filter(is_demand, view.users.values()):
             present.add(pod.uid)
             known = self._seen.get(pod.uid)
             if known is None or not known[1].has_node:

@@ -285,7 +285,7 @@ def _items(page: object) -> list[Any]:
 
 
 def _starting(page: object) -> Iterator[tuple[ServerName, object]]:
-    """Servers of a page that are starting, with their options."""
+    """Users' servers of a page that are starting, with their options."""
     for user in _items(page):
         name = user.get("name") if isinstance(user, dict) else None
         if not isinstance(name, str):
@@ -294,8 +294,11 @@ def _starting(page: object) -> Iterator[tuple[ServerName, object]]:
             raise _Refused(_NO_RIGHT)
         servers = user["servers"]
         for server, model in servers.items() if isinstance(servers, dict) else ():
-            if isinstance(model, dict) and model.get("pending") == "spawn":
-                yield ServerName(name, server), model.get("user_options")
+            if not isinstance(model, dict) or model.get("pending") != "spawn":
+                continue
+            options = model.get("user_options")
+            if not (isinstance(options, dict) and options.get(names.TRIAL_OPTION)):
+                yield ServerName(name, server), options
 
 
 def _next_offset(page: object, offset: int) -> int | None:

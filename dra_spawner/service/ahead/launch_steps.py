@@ -61,6 +61,8 @@ def launch_steps(launches: Iterable[Launch], begin: int, minutes: int, now: date
     """
     found: Steps = {}
     for launch in launches:
+        if not launch.is_demand:
+            continue
         key = launch.choice or launch.profile, (minute_of(launch.asked) - begin) // minutes
         step = found.setdefault(key, LaunchStep())
         step.launches += 1

@@ -16,6 +16,7 @@ from dra_spawner.placeholders.controller.answers.wait_calibration import Estimat
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.records.node_lead_times import ReachedPhase
 from dra_spawner.placeholders.lifecycle import TicketEvent
+from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination, profile_of
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.metrics.families import PREFIX, counter, gauge, register_families
@@ -49,7 +50,7 @@ def register_times(registry: CollectorRegistry, controller: ScaleAheadController
             lead.labels(reached.bounded_kind, reached.phase.value).observe(reached.seconds)
 
     def note_wait(bound: BoundServer) -> None:
-        if controller.leads:
+        if controller.leads and is_demand(bound.pod):
             profile = _profile(controller, bound.pod.labels.get(names.SHAPE, ""))
             wait.labels(profile, bound.outcome.value).observe(bound.seconds)
 

@@ -14,6 +14,7 @@ from dra_spawner.commands.history_files.export_command import ExportOptions, run
 from dra_spawner.commands.history_files.opening import DatabaseOptions
 from dra_spawner.commands.replaying.trace_reader import TraceRows, read_trace
 from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.records import TRIAL
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 from tests.all_of_them import all_of_them
 from tests.history.records import after, launch
@@ -56,6 +57,7 @@ def test_an_export_of_the_history_is_read(tmp_path: Path) -> None:
     database = HistoryDatabase.open(url)
     launches = [launch("1", running=after(60), ended=after(660)), launch("2", user="bob", running=after(30))]
     launches += [launch(uid, 120, user="", pod="") for uid in ("3", "4")]
+    launches += [launch("trial", 60, source=TRIAL)]  # of `dra-spawner try`
     database.add(launches)
     database.close()
     path = tmp_path / "launches.csv"

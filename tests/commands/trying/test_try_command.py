@@ -8,6 +8,7 @@ import io
 import pytest
 from aiohttp import web
 
+from dra_spawner import names
 from dra_spawner.commands.trying.try_command import TryOptions, run_try
 from tests.local_server import serving
 
@@ -21,6 +22,7 @@ class ClosedPipe(io.StringIO):
 
 async def test_a_new_user_is_deleted_although_nobody_reads_the_output() -> None:
     asked: list[str] = []
+    options: list[object] = []
 
     async def hub(request: web.Request) -> web.StreamResponse:
         asked.append(f"{request.method} {request.path.removeprefix('/hub/api/')}")
@@ -30,14 +32,16 @@ async def test_a_new_user_is_deleted_although_nobody_reads_the_output() -> None:
             case "POST", "/hub/api/users/trial":
                 return web.json_response({}, status=201)
             case "POST", _:
+                options.append(await request.json())
                 return web.json_response({"message": "no such choice"}, status=400)
             case "DELETE", _:
                 return web.Response(status=204)
         return web.json_response({}, status=404)
 
     async with serving(hub) as url:
-        options = TryOptions(url, "token", ("gpu",), user="trial", timeout_seconds=60)
+        given = TryOptions(url, "token", ("gpu",), user="trial", timeout_seconds=60)
         with pytest.raises(BrokenPipeError):
-            await asyncio.to_thread(run_try, options, ClosedPipe(), io.StringIO())
+            await asyncio.to_thread(run_try, given, ClosedPipe(), io.StringIO())
     assert asked.count("POST users/trial") == 1
     assert asked[-1] == "DELETE users/trial"
+    assert options == [{"profile": "gpu", names.TRIAL_OPTION: "true"}], "the hub knows that it is nobody's demand"

@@ -42,6 +42,9 @@ def test_all_columns(path: Path) -> None:
     bound, running, ended = (NINE + timedelta(seconds=each) for each in (1, 2, 7200.5))
     rest: Any = {"warm": True, "cause": WaitCause.NODE, "reason": "waits, long"}
     assert read(path, text) == [replace(start, bound=bound, running=running, ended=ended, **rest)]
+    (trial,) = read(path, text.replace(",service", ",trial"))
+    assert isinstance(trial, Launch)
+    assert not trial.is_demand, "an export keeps what is nobody's demand apart"
 
 
 def test_times_alone_and_rows_without_a_profile(path: Path) -> None:

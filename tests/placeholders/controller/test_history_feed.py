@@ -13,7 +13,7 @@ from dra_spawner import names
 from dra_spawner.fairness.idle.decisions import IdleAction
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import Decision, DecisionLog
-from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
+from dra_spawner.history.records import TRIAL, Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
 from dra_spawner.kube.client.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed
@@ -105,6 +105,13 @@ def test_a_launch_from_the_pod_to_its_end(cluster: Cluster, replica: Replica) ->
     assert times == [0.4, 2.6, 3.7, 3603.7]
     assert (found.uid, found.profile, found.choice, found.node) == ("uid-ada", "gpu", "gpu/memory=large", "old")
     assert (found.user, found.pod, found.warm, found.cause) == ("ada", "jupyter-ada", False, WaitCause.NONE)
+
+
+def test_a_server_of_try_holds_devices_but_is_nobodys_demand(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("ada", "old", labels={names.TRIAL: names.TRUE})
+    assert (replica.last.source, replica.last.is_demand, replica.last.choice) == (TRIAL, False, "gpu/memory=large")
+    cluster.pod("ben", "old")
+    assert replica.last.is_demand
 
 
 def test_a_warm_claim(cluster: Cluster, replica: Replica) -> None:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from dra_spawner import names
-from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.history.records import TRIAL, NodeLeadTime
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.scale_ahead.controller.demand_learning import CountedMinute
@@ -216,6 +216,28 @@ def test_launches_of_other_choices_do_not_count() -> None:
     for number in range(20):
         found.launch(uid=f"other-{number}", choice="gpu/image=a")
     assert found.minutes(1)[0] > 1
+
+
+def test_servers_of_try_are_nobodys_demand() -> None:
+    """They raise no target, and lower none that is for users who are still to come."""
+    found = Following(entry("5 of gpu within 1 min", START + timedelta(minutes=20)), replicas=ReplicaRange(1, 80))
+    found.world.node("a", cpu="100", gpus=30)
+    for number in range(20):
+        found.launch(uid=f"trial-{number}", source=TRIAL)
+    assert found.minutes(2)[-1] == 1
+    found.minutes(18)
+    for name in ("trial", "ada"):
+        found.world.user(name, {"gpu": gpu_claim()})
+        found.world.relabel("Pod", ObjectKey(NAMESPACE, name), {names.SHAPE: GPU.id})
+    found.world.relabel("Pod", ObjectKey(NAMESPACE, "trial"), {names.SHAPE: GPU.id, names.TRIAL: names.TRUE})
+    view = found.world.view()
+    (replicas,) = found.ahead.ranges(found.groups).values()
+    assert (replicas.min, replicas.with_servers(view.servers_of(GPU.id)).min) == (5, 4), "only ada came"
+    found.launch(uid="ada")
+    found.world.pass_time(minutes=1)
+    found.advance()
+    made = found.ahead.forecasts["gpu"]
+    assert (made.situation.pending_spawns, made.servers) == (1, 1)
 
 
 def test_minutes_that_were_missed_are_made_up_for() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.history.records import Launch, NodeLeadTime, WaitCause
+from dra_spawner.history.records import TRIAL, Launch, NodeLeadTime, WaitCause
 from dra_spawner.history.user_names import UserNameMode
 from dra_spawner.scale_ahead.demand.minutes import datetime_of
 from dra_spawner.scale_ahead.demand.settings import DemandSettings
@@ -61,7 +61,8 @@ def database() -> Iterator[HistoryDatabase]:
 
 
 def test_a_class_that_nobody_expected(database: HistoryDatabase) -> None:
-    database.add([*usual_launches(), *a_class(reason="0/3 nodes are available")])
+    trials = (launch(f"trial-{number}", CLASS, 400.0, source=TRIAL) for number in range(9))
+    database.add([*usual_launches(), *a_class(reason="0/3 nodes are available"), *trials])
     report = read_miss_report(database, NOW)
     (found,) = report.misses
     assert (found.profile, found.waited_for) == ("gpu", "0/3 nodes are available")

@@ -13,6 +13,7 @@ from aiohttp import web
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
 
+from dra_spawner import names
 from dra_spawner.scale_ahead.calendars.class_limits import read_class_limits
 from dra_spawner.service.ahead.class_messages import ClassMessages, read_message_target
 from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
@@ -70,6 +71,15 @@ async def test_before_during_and_after_a_class(embedded_cluster: ClusterUnderTes
         assert (status, made["by"]) == (201, "user ada"), made
         figures = runner_of(service).class_figures
         await figures.store()
+        template, trial = server_objects("trial", GPU, WHOLE)
+        trial["metadata"]["labels"][names.TRIAL] = names.TRUE
+        await embedded_cluster.publish(template, trial)
+        await service.until(lambda: bool(service.controller.view().users_of_node), "a server of `try` runs")
+        skip(service, real, timedelta(minutes=4))
+        assert await sentence(service) == "0 of 2 have a server", "it is nobody who came"
+        skip(service, real, timedelta(0))
+        await embedded_cluster.admin.delete(embedded_cluster.path("pods", "trial"))
+        await service.until_warm(GPU, 2)
         assert (await sentence(service)).startswith("2 of 2 prepared, ready since "), await service.get("classes")
         await service.start(GPU, "ada", WHOLE, await service.place(GPU, "ada"))
         await service.until(lambda: len(service.controller.view().users) == 1, "the server is seen")

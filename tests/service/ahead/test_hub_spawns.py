@@ -9,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from dra_spawner import names
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.targets.spawn_counts import KnownServers, ServerName
 from dra_spawner.service.ahead.hub_spawns import HubSpawns
@@ -79,6 +80,7 @@ async def test_only_servers_that_are_starting_count_and_by_their_choice() -> Non
         user("eve", server(**{"profile": "gpu", "memory--unlisted-choice": "7Gi"})),
         user("fay"),
         user("gil", server()),
+        user("hal", server(**{"profile": "gpu", names.TRIAL_OPTION: "true"})),
     )
     async with serving(hub) as url:
         spawns = spawns_of(url)

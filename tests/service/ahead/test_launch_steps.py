@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from dra_spawner.history.records import Launch, WaitCause
+from dra_spawner.history.records import TRIAL, Launch, WaitCause
 from dra_spawner.scale_ahead.demand.minutes import minute_of
 from dra_spawner.service.ahead.launch_steps import LaunchesUnavailable, LaunchSteps, launch_steps
 from tests.history.records import START, after, launch
@@ -35,6 +35,7 @@ def test_steps() -> None:
             launch("3", 310, choice="gpu"),
             launch("4", 320, choice="gpu", ended=after(330)),
             launch("5", 10, choice="gpu/memory=large", bound=after(12)),
+            launch("6", 10, choice="gpu", bound=after(12), source=TRIAL),
         ],
         minute_of(START),
         5,

@@ -10,7 +10,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
-from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces, is_demand
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
@@ -136,7 +136,8 @@ class LaunchWaits:
                 self._forget(key)
                 now = self._now()
                 waits = age(pod.created, now)
-                self._waiting[key] = _Waits(pod.uid, now - waits if waits > _JUST else now)
+                # The one that waits for a server of `dra-spawner try` is told so there.
+                self._waiting[key] = _Waits(pod.uid, now - waits if waits > _JUST else now, not is_demand(pod))
             return
         # The wait of a server that had a node at first sight is unknown.
         self._forget(key)

@@ -91,7 +91,7 @@ class SessionRecords(RecordSink):
                 yield SeenSession(seconds, is_over=False, seen_from=_before(begin, since))
 
     def _note(self, launch: Launch) -> None:
-        if launch.bound is None or not launch.choice:
+        if launch.bound is None or not launch.choice or not launch.is_demand:
             return
         if launch.ended is None:
             if launch.uid in self._running or len(self._running) < _MAX_RUNNING:

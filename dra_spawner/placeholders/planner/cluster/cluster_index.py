@@ -119,6 +119,8 @@ class ClusterIndex:
         Users' servers that have not ended.
     users_of_shape
         The number of these servers by the shape in their label; empty for a server without one.
+    trials
+        The servers of `users` that are no demand (`is_demand`).
     pullers
         Pods that pull images, by node.
     waiting
@@ -167,6 +169,7 @@ class ClusterIndex:
         self.other_pending: dict[ObjectKey, Pod] = {}
         self.users: dict[ObjectKey, Pod] = {}
         self.users_of_shape: dict[str, int] = {}
+        self.trials: dict[ObjectKey, Pod] = {}
         self.pending: dict[ObjectKey, Pod] = {}
         self.pullers: dict[str, tuple[Pod, ...]] = {}
         self.users_of_node: dict[str, tuple[Pod, ...]] = {}
@@ -294,6 +297,8 @@ class ClusterIndex:
                     self.other_pending[key] = pod
                 return
             self.users[key] = pod
+            if not is_demand(pod):
+                self.trials[key] = pod
             shape = pod.labels.get(names.SHAPE, "")
             self.users_of_shape[shape] = self.users_of_shape.get(shape, 0) + 1
             if pod.node_name:
@@ -312,6 +317,7 @@ class ClusterIndex:
         self.other_pending.pop(key, None)
         self.fit_memos.pop(key, None)
         self.pending.pop(key, None)
+        self.trials.pop(key, None)
         if self.users.pop(key, None) is not None:
             shape = pod.labels.get(names.SHAPE, "")
             self.users_of_shape[shape] -= 1
@@ -408,6 +414,11 @@ def hub_of(pod: Pod) -> str:
 def is_server(pod: Pod) -> bool:
     """Whether a pod is a user's server, of any hub."""
     return pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished
+
+
+def is_demand(pod: Pod) -> bool:
+    """Whether a server is for a user who came, and not for a look by ``dra-spawner try``."""
+    return names.TRIAL not in pod.labels
 
 
 def _named(pod: Pod) -> list[ObjectKey]:

@@ -156,6 +156,7 @@ class View:
         self.awaited = tuple(sorted((e for e in awaited if e.pod not in self.users), key=lambda each: each.since))
         """Servers that are about to start, the oldest first."""
         self._users_of_shape = self.index.users_of_shape.copy()
+        self._trials = tuple(self.index.trials.values())
         self.users_of_node: dict[str, tuple[Pod, ...]] = self.index.users_of_node.copy()
         self.pullers: dict[str, tuple[Pod, ...]] = self.index.pullers.copy()
         """Pods that pull images, by node."""
@@ -220,8 +221,12 @@ class View:
         return found
 
     def servers_of(self, shape: str) -> int:
-        """The number of servers whose label names a shape, and of those for which its placeholders are reserved."""
-        return self._users_of_shape.get(shape, 0) + len(self._reserved_for_others.get(shape, ()))
+        """The number of servers whose label names a shape, and of those for which its placeholders are reserved.
+
+        Servers of ``dra-spawner try`` are not among them: they lower no target for users who are still to come.
+        """
+        trials = sum(pod.labels.get(names.SHAPE, "") == shape for pod in self._trials)
+        return self._users_of_shape.get(shape, 0) - trials + len(self._reserved_for_others.get(shape, ()))
 
     def users_younger_than(self, limit: timedelta) -> Iterator[Pod]:
         """Users' servers younger than a limit or of unknown age."""

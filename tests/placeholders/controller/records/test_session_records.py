@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers
+from dra_spawner.history.records import TRIAL, Launch, NodeLeadTime, PresentServers
 from dra_spawner.placeholders.controller.records.session_records import SessionRecords
 from dra_spawner.placeholders.planner.answers.waits import SessionLengths
 
@@ -106,7 +107,8 @@ def test_the_past_is_learned() -> None:
         Launch(str(number), START - 9 * HOUR, choice="gpu", bound=START - 9 * HOUR, ended=START - number * HOUR)
         for number in range(9)
     ]
-    sessions.records.learn(past, START - 9 * HOUR)
+    trials = [replace(each, uid=f"trial-{each.uid}", ended=START, source=TRIAL) for each in past]
+    sessions.records.learn([*past, *trials], START - 9 * HOUR)
     assert sessions.of("gpu").ended_within(0, 4.5 * 3600) == pytest.approx(0.5, abs=0.01)
 
 
