@@ -82,6 +82,18 @@ class AnnouncedClasses:
         """Entries that a person may see, sorted by their first begin."""
         return [each for each in self._added.items if who.may_see(each.by)]
 
+    def entry(self, name: str, who: Announcer) -> CalendarEntry:
+        """An entry that a person may see.
+
+        Raises
+        ------
+        UnknownClass
+        """
+        for each in self.visible(who):
+            if each.id == name:
+                return each.entry
+        raise UnknownClass
+
     def owner_of_time(self, occurrence: Occurrence) -> str:
         """Who announced a time of a class; empty if that is not known."""
         if occurrence.source != ADDED_ENTRIES:

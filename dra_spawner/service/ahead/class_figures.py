@@ -136,7 +136,8 @@ class ClassFigures:
     def outcome_of(self, time: Occurrence) -> ClassOutcome:
         """What is known of a time of a class, with its last rehearsal: a verdict that stays the same is not stored."""
         outcome = self.outcomes.get(outcome_key(time)) or ClassOutcome(time.begins.astimezone(UTC))
-        rehearsal = self._rehearsed.results.get(time) or self._announced.of_entries.get(time)
+        found = filter(None, (self._rehearsed.results.get(time), self._announced.last(time)))
+        rehearsal = max(found, key=lambda each: each.now, default=None)
         if rehearsal is None or (outcome.rehearsed_at is not None and rehearsal.now <= outcome.rehearsed_at):
             return outcome
         at = rehearsal.now.astimezone(UTC)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
@@ -24,6 +25,10 @@ from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 log = logging.getLogger(__name__)
 
 _SECONDS: Final = 20.0
+#: The same after a class was announced or changed.
+_SOON_SECONDS: Final = 1.0
+#: Rehearsals that are remembered of forms, whose class may be announced soon.
+_MAX_ASKED: Final = 100
 #: Rehearsals in one turn: others ask, too.
 _AT_ONCE: Final = 5
 #: Requests that are rehearsed, the oldest first; others come when these are answered or over.
@@ -39,6 +44,11 @@ class ClassRehearsals:
         self._controller = controller
         self._rehearsals = rehearsals
         self._added = added
+        self._asked: dict[Occurrence, Rehearsal] = {}
+        self._trusted: set[Occurrence] | None = None
+        """Times whose stored verdict is that of this very class: their number of users has not changed since."""
+        self._is_changed = asyncio.Event()
+        controller.overrides.on_change(self._is_changed.set)
         self.of_entries: Mapping[Occurrence, Rehearsal] = {}
         """Of the next time of each entry."""
         self.of_requests: Mapping[str, Rehearsal] = {}
@@ -46,18 +56,40 @@ class ClassRehearsals:
 
     def forget(self) -> None:
         """Forget all: another replica leads."""
-        self.of_entries, self.of_requests = {}, {}
+        self.of_entries, self.of_requests, self._asked, self._trusted = {}, {}, {}, None
+
+    def last(self, time: Occurrence) -> Rehearsal | None:
+        """The last rehearsal of a time of a class, also one that a form has asked for before it was announced."""
+        return self.of_entries.get(time) or self._asked.get(time)
+
+    def last_of(self, entry: CalendarEntry) -> Rehearsal | None:
+        """The last rehearsal of the next time of a class."""
+        time = self.next_time(entry)
+        return self.last(time) if time is not None else None
+
+    def renew(self, name: str) -> None:
+        """Rehearse a class anew: it may have another number of placeholders now."""
+        for time in (self.next_time(each.entry) for each in self._added.items if each.id == name):
+            self.of_entries = {each: found for each, found in self.of_entries.items() if each != time}
+            if time is not None:
+                self._asked.pop(time, None)
+                (self._trusted or set()).discard(time)
+        self._is_changed.set()
 
     async def run(self) -> None:
         """Rehearse what is new, until cancelled."""
         while True:
+            self._is_changed.clear()
             try:
                 await self.refresh()
             except TooManyRehearsals:
                 log.debug("Classes are rehearsed later: too many rehearsals wait.")
             except Exception:  # a defect here must not end the service
                 log.exception("Classes are not rehearsed.")
-            await asyncio.sleep(_SECONDS)
+            await asyncio.sleep(_SOON_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SECONDS - _SOON_SECONDS):
+                    await self._is_changed.wait()
 
     async def refresh(self) -> None:
         """Rehearse some classes and requests that were not yet."""
@@ -68,25 +100,28 @@ class ClassRehearsals:
         asked = sorted(known.requests.items(), key=lambda each: each[1].at)
         opened = {name: each for name, each in asked if each.is_open}
         self.of_requests = {name: found for name, found in self.of_requests.items() if name in opened}
+        if self._trusted is None:
+            stored = {each: known.outcomes.get(outcome_key(each)) for each in entries}
+            self._trusted = {each for each, found in stored.items() if found is not None and found.rehearsed_at}
+        self._trusted.intersection_update(entries)
         for each in entries:
-            outcome = known.outcomes.get(outcome_key(each))
-            if (
-                done >= _AT_ONCE
-                or each in self.of_entries
-                or (outcome is not None and outcome.rehearsed_at is not None)
-            ):
+            if done >= _AT_ONCE or each in self.of_entries or each in self._trusted:
                 continue
             # One whose choice is removed costs no time, and so does not use up the turn.
-            if (found := await self.of_time(each)) is not None:
+            if (found := self._fresh(each, now) or await self.of_time(each)) is not None:
                 done += 1
                 self.of_entries = {**self.of_entries, each: found}
         for name, time in islice(self._askable(opened), _MAX_REQUESTS):
             last = self.of_requests.get(name)
             if done >= _AT_ONCE or (last is not None and now - last.now < _FRESH):
                 continue
-            if (found := await self.of_time(time)) is not None:
+            if (found := self._fresh(time, now) or await self.of_time(time)) is not None:
                 done += 1
                 self.of_requests = {**self.of_requests, name: found}
+
+    def _fresh(self, time: Occurrence, now: datetime) -> Rehearsal | None:
+        found = self._asked.get(time)
+        return found if found is not None and now - found.now < _FRESH else None
 
     def _askable(self, requests: Mapping[str, ClassRequest]) -> Iterator[tuple[str, Occurrence]]:
         """Requests that can be rehearsed, with their next time: not over, and of a choice that the hub offers."""
@@ -101,11 +136,19 @@ class ClassRehearsals:
     def next_time(self, entry: CalendarEntry) -> Occurrence | None:
         """The next time of a class that has not begun; None if there is none."""
         now = self._controller.now()
-        times = entry.occurrences(now, max(last_end(entry), now), ADDED_ENTRIES)
-        return next((each for each in times if each.begins > now), None)
+        return next((each for each in self._times(entry) if each.begins > now), None)
 
-    async def of_time(self, occurrence: Occurrence) -> Rehearsal | None:
+    def _times(self, entry: CalendarEntry) -> Iterable[Occurrence]:
+        now = self._controller.now()
+        return entry.occurrences(now, max(last_end(entry), now), ADDED_ENTRIES)
+
+    async def of_time(self, occurrence: Occurrence, instead_of: CalendarEntry | None = None) -> Rehearsal | None:
         """Rehearse one time of a class beside the entries of the same time; None if the hub publishes no such choice.
+
+        Parameters
+        ----------
+        instead_of
+            The class as it is before it is changed.
 
         Raises
         ------
@@ -117,4 +160,10 @@ class ClassRehearsals:
         if choice is None:
             return None
         expected = expected_by_occurrence(occurrence, choice, shapes[choice])
-        return await self._rehearsals.of_users(expected, entry=occurrence)
+        without = set(self._times(instead_of)) if instead_of is not None else ()
+        found = await self._rehearsals.of_users(expected, entry=occurrence, without=without)
+        self._asked.pop(occurrence, None)
+        self._asked[occurrence] = found
+        if len(self._asked) > _MAX_ASKED:
+            del self._asked[next(iter(self._asked))]
+        return found

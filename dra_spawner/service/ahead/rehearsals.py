@@ -6,7 +6,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -222,6 +222,7 @@ class Rehearsals:
         expected: ExpectedUsers,
         assumptions: RehearsalAssumptions | None = None,
         entry: Occurrence | None = None,
+        without: Collection[Occurrence] = (),
     ) -> Rehearsal:
         """Rehearse announced users, beside the calendars' entries of the same time. Only one rehearsal runs at a time.
 
@@ -231,6 +232,8 @@ class Rehearsals:
         ----------
         entry
             What announces them, or will when it is approved. None: nothing does yet.
+        without
+            Times that are announced, and are not beside them: the entry takes their place.
 
         Raises
         ------
@@ -238,9 +241,10 @@ class Rehearsals:
             If the limit of waiting rehearsals is reached.
         """
         async with self._turn() as turn:
-            announced, now = self._begun(), self._controller.now()
+            now = self._controller.now()
+            announced = [each for each in self._begun() if each.entry not in without]
             for occurrence in self._controller.scale_ahead.calendars.occurrences(now, _AHEAD):
-                other = self._announced(occurrence) if occurrence.begins > now else None
+                other = self._announced(occurrence) if occurrence.begins > now and occurrence not in without else None
                 if other is not None and other.is_beside(expected):
                     announced.append(other)
             same = next((each for each in announced if each.announces(expected)), None)

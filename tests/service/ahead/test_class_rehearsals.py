@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data
-from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
+from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome, ClassRequest
 from dra_spawner.placeholders.planner.targets.overrides import Overrides
+from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
 from dra_spawner.service.ahead.added_entries import AddedEntries
 from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.rehearsals import Rehearsals
@@ -41,3 +42,37 @@ async def test_classes_without_a_rehearsal_keep_no_other_from_one() -> None:
     await rehearsals.refresh()
     assert [each.profile for each in rehearsals.of_entries] == ["gpu-slice"]
     assert set(rehearsals.of_requests) == {"open"}
+
+
+async def test_a_verdict_that_a_form_has_found_is_kept_and_one_of_another_number_is_not() -> None:
+    """Also for a request: it is rehearsed once, and keeps its verdict when it is approved."""
+    service = controller()
+    store, asked = service.overrides, Overrides()
+    added = AddedEntries(service, lambda: None, has_history=False)
+    rehearsals = ClassRehearsals(service, Rehearsals(service), added)
+
+    def put(settings: Overrides, version: int) -> None:
+        store.put({"metadata": {"resourceVersion": f"{version}"}, "data": overrides_data(settings)})
+
+    lab = {**written("gpu-slice", 4), "name": "Lab"}
+    time = rehearsals.next_time(added.read(lab))
+    assert time is not None
+    found = await rehearsals.of_time(time)
+    put(replace(asked, classes=asked.classes.with_request("lab", ClassRequest(lab, ADA, START))), 1)
+    await rehearsals.refresh()
+    assert rehearsals.of_requests["lab"] is found
+    put(asked.with_entry("lab", lab, ADA, START), 2)
+    assert rehearsals.last(time) is found, "at once"
+    await rehearsals.refresh()
+    assert list(rehearsals.of_entries.values()) == [found]
+    # Its outcome is stored by name and time, whatever the number of users is.
+    outcome = ClassOutcome(time.begins).rehearsed("Yes.", START, is_possible=True)
+    classes = asked.classes.with_outcomes({outcome_key(time): outcome})
+    put(replace(asked, classes=classes).with_entry("lab", {**lab, "users": "90 of gpu-slice"}, ADA, START), 3)
+    await rehearsals.refresh()
+    assert [each.users for each in rehearsals.of_entries] == [90]
+    rehearsals.renew("lab")
+    assert not rehearsals.of_entries
+    rehearsals.forget()
+    await rehearsals.refresh()
+    assert not rehearsals.of_entries, "what an earlier leader has stored counts"

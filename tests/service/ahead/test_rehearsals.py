@@ -162,6 +162,12 @@ async def test_users_of_a_class_that_has_begun_are_beside_the_next_one(joined: i
     assert entry.name == "next"
     assert result.verdict.startswith(expected), result.verdict
     assert line.is_possible is False, "the next class is beside it"
+    if joined == 16:
+        changed = replace(entry, begins=entry.begins + timedelta(minutes=1), ends=entry.ends + timedelta(minutes=1))
+        found = await rehearsals.of_users(
+            rehearsals.expected_by("12 of gpu-slice at 09:31", UTC), None, changed, [entry]
+        )
+        assert found.is_possible, "nothing is beside it where it takes the place of that class"
 
 
 async def test_a_class_in_the_hour_that_the_clock_shows_twice_is_beside_others() -> None:

@@ -21,7 +21,7 @@ from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.api.override_handlers import OverrideHandler
 from dra_spawner.service.http.classes.class_body import read_class
 from dra_spawner.service.http.classes.class_json import class_json, classes_json
-from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
+from dra_spawner.service.http.requests.endpoints import CONTINUE, LIMIT_OR_ALL, Access, Query, endpoint
 from dra_spawner.service.http.requests.json_body import json_object
 from dra_spawner.service.http.requests.page_frame import may
 from dra_spawner.service.http.schemas.class_schemas import (
@@ -33,6 +33,7 @@ from dra_spawner.service.http.schemas.class_schemas import (
     NEW_MAX,
     RAISED,
 )
+from dra_spawner.service.http.schemas.schema_parts import text
 
 
 def announcer_of(context: ServiceContext, reader: Any) -> Announcer:
@@ -178,6 +179,7 @@ class ClassMaxHandler(ClassesBase):
             raise HTTPError(400, "max: found %s; allowed: a whole number from 1 to %d.", f"{most!r:.60}", MAX_RAISED)
         with self.problems():
             raised = await self.classes.raise_max(name, most, self.announcer)
+            self.runner.class_rehearsals.renew(name)
         self.write_json({"max": raised.max, "until": raised.until.isoformat(), "by": raised.by})
 
     @endpoint("End this consent.", Access.OPERATE, status=204, problems=(404, 409))
@@ -185,6 +187,7 @@ class ClassMaxHandler(ClassesBase):
         self.require_placeholders()
         with self.problems():
             await self.runner.classes.lower_max(name, self.announcer)
+            self.runner.class_rehearsals.renew(name)
         self.set_status(204)
 
 
@@ -196,7 +199,8 @@ class ClassRehearsalsHandler(ClassesBase):
         Access.ANNOUNCE,
         body=NEW_CLASS,
         answer=CLASS_REHEARSAL,
-        problems=(409, 429),
+        query=(Query("instead_of", "Id of the class that it takes the place of.", text("")),),
+        problems=(404, 409, 429),
     )
     async def post(self) -> None:
         written, _ = read_class(bytes(self.body))
@@ -204,18 +208,20 @@ class ClassRehearsalsHandler(ClassesBase):
         if self.context.watch is None or not self.context.watch.synced:
             raise HTTPError(503, "The cluster is not read completely yet.")
         self.count(self.context.class_rates.rehearsals)
+        name = self.get_query_argument("instead_of", "")
         with self.problems():
             entry = classes.read(written)
+            replaced = classes.entry(name, self.announcer) if name else None
         time = self.runner.class_rehearsals.next_time(entry)
         if time is None:
             raise HTTPError(409, "The class has begun already.")
         try:
-            found = await self.runner.class_rehearsals.of_time(time)
+            found = await self.runner.class_rehearsals.of_time(time, replaced)
         except TooManyRehearsals:
             raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
         if found is None:
             raise HTTPError(409, "The hub offers this choice no longer. Reload the page, and choose another.")
-        needed = classes.needed_max(entry)
+        needed = classes.needed_max(entry, name)
         self.write_json(
             {
                 "verdict": found.verdict,

@@ -81,7 +81,8 @@ def request_json(runner: ScaleAheadRunner, name: str, request: ClassRequest, who
         members, entry = class_members(request.written), runner.added.read(request.written)
     except (KeyError, ValueError):
         return None
-    rehearsal = runner.class_rehearsals.of_requests.get(name) if who.is_operator else None
+    rehearsals = runner.class_rehearsals
+    rehearsal = (rehearsals.of_requests.get(name) or rehearsals.last_of(entry)) if who.is_operator else None
     return {
         "id": name,
         **members,

@@ -17,7 +17,7 @@ from dra_spawner.service.http.classes.class_feed import feed_query
 from dra_spawner.service.http.classes.class_handlers import announcer_of
 from dra_spawner.service.http.classes.class_json import classes_json, requests_json
 from dra_spawner.service.http.pages.override_pages import OverridePage
-from dra_spawner.service.http.pages.page_text import begins, clock, moment, person
+from dra_spawner.service.http.pages.page_text import begins, clock, moment, person, unrehearsed
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 
 _SHOWN: Final = 200
@@ -75,6 +75,7 @@ class ClassesPage(OverridePage):
             clock=clock,
             weekly=_weekly,
             person=person,
+            unrehearsed=lambda found: unrehearsed({**found, **found["next"], "added_by": found["by"]}, self.now),
             title=lambda choice: title_of(published, choice),
             values_of=lambda found: {**_values_of(found, zone), "title": title_of(published, found["choice"])},
         )

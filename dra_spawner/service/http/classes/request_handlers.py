@@ -96,6 +96,8 @@ class ApprovalHandler(_RequestsBase):
             raise HTTPError(400, "raise_max: allowed: true or false.")
         with self.problems():
             await self.classes.approve(name, self.announcer, raises_max=raises_max)
+            if raises_max:
+                self.runner.class_rehearsals.renew(name)
         self.write_json(self.found(name))
 
 

@@ -62,9 +62,11 @@ def begins_in(entry: Mapping[str, Any], now: datetime) -> str:
 def unrehearsed(entry: Mapping[str, Any], now: datetime) -> str:
     """Why a calendar entry has no rehearsal."""
     left = datetime.fromisoformat(entry["begins"]) - now
-    if left > timedelta(days=1):
+    if left > timedelta(days=1) and not entry["added_by"]:
         return "rehearsed from a day before it begins"
-    return "not rehearsed yet" if left > timedelta(0) else "it has begun"
+    if left <= timedelta(0):
+        return "it has begun"
+    return "it is being rehearsed" if entry["added_by"] and not entry["unusable_because"] else "not rehearsed yet"
 
 
 def change_text(details: str) -> str:

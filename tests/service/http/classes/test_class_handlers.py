@@ -90,7 +90,18 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
             user = written.pop("by", "ada")
             status, problem, _ = await service.send("POST", f"{user}/classes", written)
             assert (status, sentence in problem["detail"]) == (409, True), problem
-        status, changed, _ = await service.send("PUT", f"ada/{path}", {**LAB, "name": EVIL, "users": 4})
+        # What the form has found is kept with its time. The class that is changed is not beside itself.
+        other = {**LAB, "name": EVIL, "users": 4}
+        asked: dict[str, dict[str, Any]] = {}
+        for query in ("", f"?instead_of={made['id']}"):
+            for user in ("root", "ada"):
+                _, asked[user + query], _ = await service.send("POST", f"{user}/class-rehearsals{query}", other)
+        assert (asked["root"]["needs_max"], asked[f"root{query}"]["needs_max"]) == (6, 4)
+        assert (await service.send("POST", f"ben/class-rehearsals{query}", LAB))[0] == 404
+        status, changed, _ = await service.send("PUT", f"ada/{path}", other)
+        assert [changed["next"][key] for key in ("verdict", "rehearsed_at")] == [
+            asked[f"ada{query}"][key] for key in ("verdict", "rehearsed_at")
+        ]
         assert (status, changed["name"], changed["users"], changed["by"]) == (200, EVIL, 4, "user ada")
         (entry,) = (await service.get_json("calendar-entries"))["items"]
         assert (entry["id"], entry["users"], entry["by"]) == (made["id"], '4 of "gpu-whole"', "user ada")
@@ -145,6 +156,7 @@ async def test_requests_and_their_answers(embedded_cluster: ClusterUnderTest) ->
         assert (seen["by"], seen["is_possible"], seen["verdict"][:4]) == ("user cleo", True, "Yes:"), seen
         assert (await service.get_json("cleo/class-requests"))["items"][0]["verdict"] == ""
         status, approved, _ = await service.send("POST", f"root/{path}/approval", {"raise_max": True})
+        assert approved["next"]["verdict"] == "", "with another max it is rehearsed anew"
         assert (status, approved["by"], approved["raised"]["max"]) == (200, "user cleo", 2), approved
         page = await service.get("root/audit-page")
         for said in ("max raised to 2", "for the class ", "1 entry to the"):

@@ -117,7 +117,7 @@ function isStill(sent) {
 
 async function rehearse() {
   const asked = classOf();
-  const found = await ask("POST", "api/class-rehearsals", asked);
+  const found = await ask("POST", `api/class-rehearsals${edited ? `?instead_of=${edited}` : ""}`, asked);
   if (!isStill(asked)) return;
   const parts = [line(found.verdict, found.is_possible ? "good" : "unknown")];
   if (found.needs_max) parts.push(line("Fewer servers than announced can be prepared unless an administrator allows more.", "unknown"));
