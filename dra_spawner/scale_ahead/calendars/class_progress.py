@@ -177,6 +177,15 @@ def member_sentence(time: Occurrence, progress: ClassProgress, title: str, now: 
     return f"{choose} Everything is prepared." if progress.ready_at is not None else choose
 
 
+def own_server_sentences(title: str) -> dict[str, str]:
+    """The same of a class whose users may come, for a member whose own server is active, by what the server has."""
+    return {
+        "has": f"Your server has “{title}” already.",
+        "starts": f"Your server is starting with “{title}”.",
+        "other": f"Your server has another choice. Stop it, and start it again with “{title}”.",
+    }
+
+
 def _clock(moment: datetime, occurrence: Occurrence) -> str:
     return f"{moment.astimezone(occurrence.begins.tzinfo):%H:%M}"
 

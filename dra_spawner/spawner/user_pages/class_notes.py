@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import aiohttp
 
+from dra_spawner import names
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
+from dra_spawner.spawner.server_context import parts_of
 
 _INTERVAL_SECONDS: Final = 20.0
 _LONGEST_AGE_SECONDS: Final = 300.0
@@ -61,14 +63,37 @@ async def class_notes(user: Any) -> list[ClassNote]:
         own = [each for each in items if not each.get("group") and each.get("user") == user.name]
         others = [each for each in items if each.get("group") in groups and each.get("user") != user.name]
         hub = running_hub()
+        servers = list(_active_servers(user))
         link = f"{hub._service_map[service].prefix}classes" if hub is not None else ""
         return [
             *(_note(each, link) for each in own[:_MAX_NOTES]),
-            *(_note(each, "") for each in others[:_MAX_NOTES]),
+            *(_note(_for_member(each, servers), "") for each in others[:_MAX_NOTES]),
         ]
     except Exception:  # whatever the service answers
         log.exception("The home page says nothing about classes")
         return []
+
+
+def _active_servers(user: Any) -> Iterator[tuple[str, bool]]:
+    """The id of what each active server of a user has, empty if that is not known, and whether it runs."""
+    for server in user.all_spawners():
+        parts = parts_of(server)
+        if parts is not None and getattr(server, "active", False) and server.pending != "stop":
+            labels = ((parts.server.pod() or {}).get("metadata") or {}).get("labels") or {}
+            yield str(labels.get(names.SHAPE, "")), bool(server.ready)
+
+
+def _for_member(found: Mapping[str, Any], servers: Sequence[tuple[str, bool]]) -> Mapping[str, Any]:
+    """What a member of a class's group reads, by the own servers, while users come to the class."""
+    own = found.get("own_server")
+    if not isinstance(own, Mapping) or not servers:
+        return found
+    same = [runs for shape, runs in servers if shape and shape == own.get("shape")]
+    if same:
+        return {**found, "sentence": own.get("has" if any(same) else "starts", ""), "is_problem": False}
+    if any(shape or runs for shape, runs in servers):
+        return {**found, "sentence": own.get("other", "")}
+    return found
 
 
 def _note(found: Mapping[str, Any], link: str) -> ClassNote:

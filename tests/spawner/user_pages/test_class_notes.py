@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
 from jupyterhub._data import DATA_FILES_PATH
 
+from dra_spawner import names
+from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
+from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import end_hub_side
 from tests.spawner.service_stand_in import ServiceStandIn, service_of_the_hub
 
@@ -23,7 +27,7 @@ def news(user: Any, name: Any = "Physics", sentence: Any = "60 of 60 prepared", 
     return {"user": user, "name": name, "begins": begins, "sentence": sentence, "is_problem": False, **more}
 
 
-async def home(user: str = "ada") -> str:
+async def home(user: str = "ada", *servers: Any) -> str:
     """The page, as JupyterHub renders it."""
     environment = Environment(
         loader=ChoiceLoader([PrefixLoader({"templates": HUBS}), HUBS]), autoescape=True, enable_async=True
@@ -34,7 +38,11 @@ async def home(user: str = "ada") -> str:
     )
     groups = [SimpleNamespace(name="physics"), SimpleNamespace(name=EVIL)]
     reader = SimpleNamespace(
-        groups=groups, name=user, all_spawners=lambda include_default=True: iter([own]), server_url=str, spawner=own
+        groups=groups,
+        name=user,
+        all_spawners=lambda include_default=True: iter([own, *servers]),
+        server_url=str,
+        spawner=own,
     )
     return await environment.get_template("home.html").render_async(
         user=reader,
@@ -106,3 +114,40 @@ async def test_members_of_a_group_read_of_its_classes_and_others_do_not() -> Non
     assert "href" not in part, "no address that its readers may not open"
     assert (part.count("<p"), EVIL in text) == (5, False)
     assert not [each["name"] for each in hidden if str(each["name"]) in part]
+
+
+def server(shape: str | None, *, runs: bool, pending: str | None = None) -> SimpleNamespace:
+    """An active server; without a shape it has no pod yet, and with an empty one its pod tells none."""
+    labels = {names.SHAPE: shape} if shape else {}
+    pod = {"metadata": {"labels": labels}} if shape is not None else None
+    page = SimpleNamespace(record=ServerRecord())
+    for name in ("trouble", "idle_note", "kept_note", "device_note", "begin_device_look"):
+        setattr(page, name, "" if name == "trouble" else lambda: None)
+    parts = SimpleNamespace(server=SimpleNamespace(pod=lambda: pod), home=page)
+    return SimpleNamespace(name="lab", display_name="", active=True, ready=runs, pending=pending, state={}, _dra=parts)
+
+
+@all_of_them(
+    "servers, said",
+    {
+        "none": ([], "Choose it."),
+        "ordered just now": ([server(None, runs=False, pending="spawn")], "Choose it."),
+        "starts": ([server("gpu", runs=False, pending="spawn")], "It starts."),
+        "runs": ([server("cpu", runs=True), server("gpu", runs=True)], "You have it."),
+        "another starts": ([server("cpu", runs=False, pending="spawn")], "You have another."),
+        "one without devices runs": ([server("", runs=True)], "You have another."),
+        "stops": ([server("gpu", runs=True, pending="stop")], "Choose it."),
+    },
+)
+async def test_a_member_reads_what_is_so_of_the_own_server(servers: list[Any], said: str) -> None:
+    own = {"shape": "gpu", "has": "You have it.", "starts": "It starts.", "other": "You have another."}
+    lab = news("eve", "Lab", "Choose it.", group="physics", is_problem=True, own_server=own)
+    later = news("eve", "Later", "Choose that.", group="physics")
+    async with ServiceStandIn().listening() as service:
+        service.class_news = {"items": [lab, later]}
+        with service_of_the_hub(service.url):
+            text = await home("ada", *servers)
+    await end_hub_side()
+    part = text[text.index("Your classes") :].partition("</div>")[0]
+    assert re.findall(r"CET: ([^<]*)</p>", part) == [said, "Choose that."]
+    assert ("alert" in part) == (said not in ("You have it.", "It starts."))

@@ -1,7 +1,7 @@
 """``GET api/class-news``: what the hub's page *Home* tells people of classes.
 
 An item without ``group`` is for ``user``, who has announced the class. One with ``group`` is for its other members, in
-words that say no more than they may know.
+words that say no more than they may know; `own_server` has the sentences for those whose server is active.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dra_spawner.placeholders.planner.targets.class_records import ClassNotice
-from dra_spawner.scale_ahead.calendars.class_progress import ClassProgress, member_sentence, time_text
+from dra_spawner.scale_ahead.calendars.class_progress import (
+    ClassProgress,
+    member_sentence,
+    own_server_sentences,
+    time_text,
+)
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.ahead.announced_classes import Announcer
 from dra_spawner.service.ahead.choice_titles import title_of
@@ -61,15 +66,20 @@ def _for_owners(controller: ScaleAheadController, runner: ScaleAheadRunner) -> I
 
 def _for_members(controller: ScaleAheadController, runner: ScaleAheadRunner) -> Iterator[dict[str, Any]]:
     now, published, figures = controller.now(), controller.published, runner.class_figures
+    margin = controller.scale_ahead.settings.options.settings.calendar_margin
     owners, near = runner.classes.records.owners, figures.near()
     for added in runner.classes.visible(_HUB):
         owner, (time, _) = owners.get(added.id), nearest_times(added.entry, now)
-        if owner is None or not owner.group or time is None or published.find(time.profile) is None:
+        choice = published.find(time.profile) if time is not None else None
+        if owner is None or not owner.group or time is None or choice is None:
             continue
         may_wait = figures.outcome_of(time).turned_at is not None
         progress, title = near.get(time, ClassProgress()), title_of(published, time.profile)
         if sentence := member_sentence(time, progress, title, now, may_wait=may_wait):
-            yield _item(owner.by, owner.group, time.name, time_text(time.begins), sentence, is_problem=may_wait)
+            item = _item(owner.by, owner.group, time.name, time_text(time.begins), sentence, is_problem=may_wait)
+            if time.begins - margin <= now:
+                item["own_server"] = {"shape": published.shapes[choice].id, **own_server_sentences(title)}
+            yield item
 
 
 def _item(owner: str, group: str, name: str, begin: str, sentence: str, *, is_problem: bool) -> dict[str, Any]:

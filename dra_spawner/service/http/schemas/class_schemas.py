@@ -87,7 +87,17 @@ CLASS_NEWS: Final = record(
                     "begins": text("Mon 2036-11-24 14:00 CET"),
                     "sentence": text("60 of 60 prepared, ready since 13:45"),
                     "is_problem": flag(),
-                }
+                },
+                optional={
+                    "own_server": record(
+                        {
+                            "shape": text("0123456789abcdef"),
+                            "has": text("Your server has “A whole GPU” already."),
+                            "starts": text("Your server is starting with “A whole GPU”."),
+                            "other": text("Your server has another choice. Stop it, and start it again."),
+                        }
+                    )
+                },
             )
         )
     }

@@ -13,6 +13,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.scale_ahead.calendars.class_limits import read_class_limits
+from dra_spawner.scale_ahead.calendars.class_progress import own_server_sentences
 from dra_spawner.service.http.api import calendar_entry_handlers
 from dra_spawner.service.http.classes import class_handlers, class_news, classes_page, request_handlers
 from dra_spawner.service.http.classes.class_feed import calendar_lines
@@ -127,6 +128,13 @@ async def test_no_sentence_has_the_key_of_a_choice(embedded_cluster: ClusterUnde
             assert "their servers are prepared before" not in await service.get("ada/page")
             (first, *_) = (each["next"] for each in (await service.get_json("ada/classes"))["items"])
             assert (first["prepared"], first["ready_at"]) == (0, None)
+        assert not any("own_server" in each for each in told.values()), "nobody comes yet"
+        skip_to = service.controller.now
+        service.controller.now = lambda: skip_to() + timedelta(minutes=90)
+        items = (await service.get_json("root/news"))["items"]
+        (now,) = (each for each in items if each["group"] and each["name"] == "Lab")
+        assert now["own_server"] == {"shape": GPU.id, **own_server_sentences(TITLE)}
+        service.controller.now = skip_to
         text = json.dumps([each["sentence"] for each in told.values()])
         assert not any(each in text for each in ("50", "No:", "Yes:", "2 of 2")), "figures are its teacher's"
 
