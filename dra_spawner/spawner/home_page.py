@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import KubernetesError, resource_path
@@ -26,6 +26,8 @@ from dra_spawner.spawner.progress.start_progress import StartProgress
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
 if TYPE_CHECKING:
+    from dra_spawner.spawner.devices.reader import Reading
+    from dra_spawner.spawner.my_devices.own_devices import OwnDevices
     from dra_spawner.spawner.progress.activity_report import ActivityReport
     from dra_spawner.spawner.progress.session_time import SessionTime
 
@@ -132,22 +134,24 @@ class HomePage:
         """Why the running server may not answer; empty if nothing is known."""
         return trouble_of_pod(self._server.pod() or {})
 
-    def device_note(self) -> str:
-        """Why a device of the running server is out of use, as far as it is known; empty if none is.
+    def begin_device_look(self) -> asyncio.Task[Any] | None:
+        """Begin to read the devices of the running server; None if it has none, or if they were read just now."""
+        reading = self._reading_of_devices()
+        return reading.begin() if reading is not None and reading.age() > _DEVICE_NOTE_SECONDS else None
 
-        A look at it has the devices read again for the next one.
-        """
+    def device_note(self) -> str:
+        """Why a device of the running server is out of use, as it was read last; empty if none is."""
+        reading = self._reading_of_devices()
+        # What is older may be over.
+        known = reading.value if reading is not None and reading.age() <= _OLD_DEVICE_NOTE_SECONDS else None
+        return known.withdrawn if known is not None else ""
+
+    def _reading_of_devices(self) -> Reading[OwnDevices] | None:
         if not has_devices(self._server.pod() or {}):
-            return ""
+            return None
         from dra_spawner.spawner.my_devices.my_devices_handler import devices_of_server  # few hubs' users look
 
-        reading = devices_of_server(parts_of(self._spawner))
-        age = reading.age()
-        if age > _DEVICE_NOTE_SECONDS:
-            reading.begin()
-        # An older one may be over.
-        known = reading.value if age <= _OLD_DEVICE_NOTE_SECONDS else None
-        return known.withdrawn if known is not None else ""
+        return devices_of_server(parts_of(self._spawner))
 
     def idle_note(self) -> JsonObject | None:
         """The warning that the running server is stopped for being idle; None without one."""

@@ -1,15 +1,16 @@
 """What is remembered of a start that an earlier process of the hub began."""
 
+import asyncio
 from types import SimpleNamespace
-from typing import Any
 
 from dra_spawner import names
 from dra_spawner.fairness.idle.notices import Notice
-from dra_spawner.spawner.my_devices.my_devices_handler import devices_of_server
+from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.objects.start_objects import utc_now
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.progress.session_time import SessionTime
 from dra_spawner.spawner.server_context import ServerContext, parts_of
+from dra_spawner.spawner.user_pages.server_notes import home_notes
 from tests.all_of_them import all_of_them
 
 
@@ -32,17 +33,34 @@ async def test_a_start_that_a_restarted_hub_gives_up(nowhere, monkeypatch, pod, 
     assert not parts.home.record.was_ended
 
 
-@all_of_them("age, note", {"just read": (9, "out of use"), "read again meanwhile": (50, "out of use"), "old": (61, "")})
-async def test_an_old_note_about_devices_is_not_shown(nowhere, monkeypatch, age, note):
-    """What an earlier look found may be over: the look of today only begins to read."""
-    parts = parts_of(nowhere.user("ada").spawner)
+@all_of_them(
+    "age, answers, note",
+    {
+        "just read": (9, True, "out of use"),
+        "over since": (50, True, ""),
+        "long over": (600, True, ""),
+        "the cluster is slow": (50, False, "out of use"),
+        "what was known is old": (61, False, ""),
+    },
+)
+async def test_the_home_page_says_what_is_so_of_devices_now(nowhere, monkeypatch, age, answers, note):
+    """What an earlier look found may be over: they are read again, and the page waits for that a moment."""
+    spawner = nowhere.user("ada").spawner
+    parts, looks, found = parts_of(spawner), [], []
     monkeypatch.setattr(ServerContext, "pod", lambda _: {"spec": {"resourceClaims": [{"name": "gpu"}]}})
-    reading, begun = devices_of_server(parts), []
-    value: Any = SimpleNamespace(withdrawn="out of use")
-    reading.put(value)
-    monkeypatch.setattr(reading, "age", lambda: age)
-    monkeypatch.setattr(reading, "begin", lambda: begun.append(age))
-    assert (parts.home.device_note(), bool(begun)) == (note, age > 10)
+
+    async def read():
+        looks.append(age)
+        await asyncio.sleep(0 if answers else 3600)
+        found.append(age)
+        return SimpleNamespace(withdrawn="")
+
+    parts.own_devices = reading = Reading(read)
+    reading.put(SimpleNamespace(withdrawn="out of use"))
+    monkeypatch.setattr(reading, "age", lambda: 0.0 if found else age)
+    user = SimpleNamespace(all_spawners=lambda: [SimpleNamespace(name="", active=True, ready=True, _dra=parts)])
+    assert [each.text for each in await home_notes(user)] == ([note] if note else [])
+    assert bool(looks) == (age > 10)
 
 
 async def test_a_server_that_does_not_stop_keeps_its_limits(nowhere, monkeypatch):

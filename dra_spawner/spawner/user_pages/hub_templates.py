@@ -15,7 +15,7 @@ from typing import Any, Final
 from jinja2 import BaseLoader, ChoiceLoader, FileSystemLoader, PrefixLoader
 
 from dra_spawner.spawner.server_context import parts_of
-from dra_spawner.spawner.user_pages.server_notes import note_of_server, server_notes
+from dra_spawner.spawner.user_pages.server_notes import home_notes, note_of_server, server_notes
 
 #: Prefix by which a template here names the hub's own.
 _HUBS: Final = "dra-spawner-hub"
@@ -59,6 +59,7 @@ def extend_templates(settings: Mapping[str, Any], log: Logger) -> None:
         environment.loader = _Extended(loader)
         environment.globals |= {
             "dra_spawner_notes": server_notes,
+            "dra_spawner_home_notes": home_notes if environment.is_async else server_notes,
             "dra_spawner_note": note_of_server,
             "dra_spawner_has_tickets": has_tickets,
             "dra_spawner_classes": _class_notes if environment.is_async else _no_class_notes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any, Final
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.server_context import parts_of
 
+#: Until the home page is shown with what was known before.
+_WAIT_SECONDS: Final = 0.3
 _NO_REASON: Final = "The server did not start. Please try again, or tell your administrator."
 
 log = logging.getLogger(__name__)
@@ -71,6 +74,19 @@ def server_notes(user: Any) -> list[ServerNote]:
     except Exception:
         log.exception("The home page says nothing about servers")
         return []
+
+
+async def home_notes(user: Any) -> list[ServerNote]:
+    """The same for the home page, after a short look at the devices of running servers. Never raises."""
+    try:
+        ready = (each for each in user.all_spawners() if getattr(each, "ready", False))
+        pages = (getattr(parts_of(each), "home", None) for each in ready)
+        looks = [look for page in pages if page is not None and (look := page.begin_device_look()) is not None]
+        if looks:
+            await asyncio.wait(looks, timeout=_WAIT_SECONDS)
+    except Exception:
+        log.exception("The devices of servers are not read for the home page")
+    return server_notes(user)
 
 
 def _notes(user: Any) -> Iterator[ServerNote]:
