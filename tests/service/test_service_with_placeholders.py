@@ -257,7 +257,7 @@ async def test_a_pending_placeholder_shows_its_cause(cluster: ClusterUnderTest) 
         (placeholder,) = placeholders_json(service.controller, service.context)
         assert placeholder["state"] == "pending"
         assert "cannot allocate all claims" in placeholder["pending_because"]
-        assert (await profiles_json(service.context))[1]["availability"]["state"] == "unknown", "there is no device"
+        assert (await profiles_json(service.context))[1]["availability"]["state"] == "waits", "there is no device"
         await cluster.wait_for(
             "/api/v1/nodes/node-a", lambda found: found["metadata"]["labels"].get(names.IMAGES_READY) == "true"
         )

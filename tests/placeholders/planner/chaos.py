@@ -99,9 +99,10 @@ class Chaos:
                 self.refuse_nodes,
                 self.trouble,
                 self.restart,
+                self.another_image,
                 self.wait,
             ),
-            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 1, 1, 6),
+            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 1, 1, 1, 6),
         )[0]
         happening()
         if self.random.random() < 0.8:
@@ -152,6 +153,14 @@ class Chaos:
     def limit(self) -> None:
         """An administrator changes the limits."""
         self.world.policy = replace(self.world.policy, limits=self.random.choice(LIMITS))
+
+    def another_image(self) -> None:
+        """The service begins again with another image for placeholders; sometimes a webhook writes its own."""
+        image = self.random.choice(("pause:1", "pause:2"))
+        self.world.policy = replace(self.world.policy, placeholder_image=image)
+        if self.random.random() < 0.8:
+            self.world.settings = replace(self.world.settings, image=image)
+        self.restart()
 
     def refuse_nodes(self) -> None:
         """The autoscaler adds no node for pending pods."""

@@ -90,7 +90,7 @@ def replaced_now(round_: Round, shape: str, there: Sequence[Placeholder], target
     if len(free) <= target:
         if len(free) < target or not all(each.is_proven for each in free):
             return []
-        if len(there) >= most or not has_capacity(round_, shape):
+        if not has_capacity(round_, shape, len(there), most):
             return []
         begin_replacing(round_)
     return old[:1]
@@ -108,9 +108,11 @@ def is_held_up(round_: Round) -> bool:
     return bool(round_.pending) or round_.has_preemption
 
 
-def has_capacity(round_: Round, shape: str) -> bool:
-    """Whether one more placeholder of a shape surely fits on a present node."""
+def has_capacity(round_: Round, shape: str, count: int, most: int) -> bool:
+    """Whether one more placeholder of a shape than present ones is allowed, and surely fits on a present node."""
     snapshot = round_.view.snapshot
+    if count >= most or round_.policy.limits:
+        return False
     pod, claims = simulated_placeholder(round_.policy.shapes[shape], _NAMESPACE)
     with snapshot.trial():
         for claim in claims:
@@ -132,7 +134,8 @@ def remember_images(round_: Round) -> tuple[Action, ...]:
 def decide_older_images(round_: Round) -> tuple[Action, ...]:
     """Deletions of placeholders with another image than the configured one: at once of those that do not run.
 
-    Of the others one of each shape at a time, when one more is warm, or where no further one fits.
+    Of the others one of each shape at a time, when one more is there, or where no further one fits; as many stay warm
+    as in rebalancing.
     """
     view, policy, image = round_.view, round_.policy, round_.policy.placeholder_image
     created = {each.shape for each in round_.actions if isinstance(each, CreatePlaceholder)}
@@ -144,10 +147,12 @@ def decide_older_images(round_: Round) -> tuple[Action, ...]:
         if old and not going and shape not in created and not is_held_up(round_):
             free = [each for each in there if each.may_end(Cause.SURPLUS)]
             replicas = policy.replicas_of(shape)
-            may_surge = len(there) < replicas.max and has_capacity(round_, shape)
-            is_spare = not may_surge and len(view.warm(shape)) > replicas.effective_floor
-            if all(each.is_proven for each in free) and (len(free) > replicas.min or is_spare):
-                going = old[:1]
+            warm = {each.key for each in view.warm(shape)} - round_.ending
+            first = min(old, key=lambda each: each.key in warm)
+            may_go = first.key not in warm or len(warm) > replicas.effective_floor
+            if may_go and all(each.is_proven for each in free):
+                is_replaced = len(free) > replicas.min
+                going = [first] if is_replaced or not has_capacity(round_, shape, len(there), replicas.max) else []
         round_.hold(sorted({each.key for each in old} - {each.key for each in going}), Hold.REPLACING)
         for each in going:
             other = next(iter(each.pod.images), "(none)")

@@ -104,7 +104,9 @@ def decide_rebalancing(round_: Round) -> list[DeletePlaceholder]:
     if stop is not None:
         round_.hold(should_rebalance(view, policy, ending), stop.rule)
         return []
-    warm = Counter({shape: len(view.warm(shape)) for shape in view.placeholders_of_shape})
+    warm = Counter(
+        {shape: sum(each.key not in ending for each in view.warm(shape)) for shape in view.placeholders_of_shape}
+    )
     evictions = _Evictions(policy, round_.state.tokens, warm, Counter())
     ended: list[DeletePlaceholder] = []
     with view.snapshot.trial():
