@@ -21,6 +21,7 @@ import yaml
 
 from dra_spawner.cli import command_parser
 from dra_spawner.devcluster.demo import demo
+from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from tests.chart.rendering import (
     CHART,
     EVERYTHING,
@@ -32,6 +33,7 @@ from tests.chart.rendering import (
     rendered,
     run_helm,
 )
+from tests.integration.tried_demo import BROKEN, NOTHING, left
 from tests.integration.try_scopes import SCOPES, token_of_the_chart
 
 
@@ -117,33 +119,55 @@ def test_choices_are_tried_with_a_token_of_their_own() -> None:
             rendered({**values, "try": {**trying, "hubServiceName": name}})
 
 
-async def test_the_pod_tries_the_choices_of_a_hub() -> None:
+def test_what_the_pods_have_printed_stays() -> None:
+    """Helm deletes what has succeeded before `--logs` asks for its output: it would say that there is no such pod, and fail."""
+    values = {**IMAGE, "try": {"enabled": True}}
+    for pod in (each for each in rendered(values, with_tests=True) if each["kind"] == "Pod"):
+        assert pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation", pod["metadata"]
+
+
+async def test_the_pod_tries_the_choices_of_a_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line, the environment and the memory that the chart gives it, at the demo's hub."""
-    trying = {"enabled": True, "profiles": ["cpu", "gpu-slice/memory=5Gi"], "timeoutSeconds": 300}
+    trying = {"enabled": True, "profiles": ["cpu", "gpu-slice/memory=5Gi", "broken"], "timeoutSeconds": 300}
     (container,) = of_kind(rendered({**IMAGE, "try": trying}, with_tests=True), "Pod", "-try")["spec"]["containers"]
-    words: list[str] = [*container["command"], *container["args"]]
-    program = words.pop(0)
+    given: list[str] = [*container["command"], *container["args"]]
+    program = given.pop(0)
     assert container["resources"]["limits"] == {"memory": "256Mi"}
+    (variable,) = container["env"]
+    monkeypatch.setattr(demo, "profiles_for_classes", lambda names: [*profiles_for_classes(names), BROKEN])
     async with demo.demo(demo.DemoOptions(port=0), lambda _: None, asyncio.Event()) as running:
-        words = [each.replace("http://proxy-public", running.address) for each in words]
-        (variable,) = container["env"]
         token = await token_of_the_chart(running, "dra-spawner-try")
-        # What the image has: Python, and its own programs.
-        path = f"{Path(sys.executable).parent}:{os.defpath}"
-        process = await asyncio.create_subprocess_exec(
-            *(str(Path(sys.executable).with_name(program)), *words),
-            env={"PATH": path, variable["name"]: token},
-            cwd="/",
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20)),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        output, errors = await process.communicate()
-    assert (process.returncode, errors.decode()) == (0, ""), output.decode()
-    works, said = output.decode(), re.findall(r"^works +(\S+):", output.decode(), re.MULTILINE)
-    assert said == trying["profiles"], works
-    assert "5 GiB of 40 GiB memory" in works
-    assert "2 of 2 choices work" in works
+
+        async def tried(*words: str) -> tuple[int | None, str, str]:
+            process = await asyncio.create_subprocess_exec(
+                *(str(Path(sys.executable).with_name(program)), *words),
+                # What the image has: Python, and its own programs.
+                env={"PATH": f"{Path(sys.executable).parent}:{os.defpath}", variable["name"]: token},
+                cwd="/",
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20)),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            output, errors = await process.communicate()
+            return process.returncode, output.decode(), errors.decode()
+
+        words = [each.replace("http://proxy-public", running.address) for each in given]
+        code, output, errors = await tried(*words)
+        assert (code, errors) == (1, ""), output
+        assert re.findall(r"^(works|fails) +(\S+):", output, re.MULTILINE) == [
+            ("works", "cpu"),
+            ("works", "gpu-slice/memory=5Gi"),
+            ("fails", "broken"),
+        ], output
+        assert "5 GiB of 40 GiB memory" in output
+        assert output.endswith("2 of 3 choices work\n")
+        code, output, errors = await tried(*words[:-2])
+        assert (code, errors) == (0, ""), output
+        assert output.endswith("1 of 1 choice works\n"), output
+        assert await left(running) == NOTHING
+        code, output, errors = await tried(*(each.replace(running.address, "http://127.0.0.1:1") for each in words))
+        assert (code, output) == (2, "")
+        assert errors.startswith("dra-spawner try: http://127.0.0.1:1/ cannot be reached"), errors
 
 
 def test_rules_and_dashboard_are_included_where_they_are(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ async def test_a_release_comes_is_upgraded_and_goes(real_cluster: ClusterUnderTe
         assert "WARNING: the hub has hub.baseUrl /other/, this chart /jupyter." in notes
         assert (await cluster.admin.get(path))["spec"]["replicas"] == 3
         assert (await cluster.admin.get(settings))["data"] == {"settings.json": "{}"}
-        # As `helm test` makes it; Helm leaves it there if it has failed.
+        # As `helm test` makes it; Helm leaves it there.
         pod = of_kind(rendered(VALUES, release=NAME, namespace=cluster.namespace, with_tests=True), "Pod")
         await create_object(cluster.admin, {**pod, "spec": {**pod["spec"], "nodeSelector": {"none": "none"}}})
         assert installed - await ours(cluster) == {f"networkpolicies/{NAME}"}

@@ -11,22 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from dra_spawner.commands.trying.try_command import TryOptions, run_try
 from dra_spawner.devcluster.demo import demo
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
-from dra_spawner.kube.client.api import KubernetesApi
+from tests.integration.tried_demo import BROKEN, NOTHING, left
 from tests.integration.try_scopes import token_of_the_chart
 from tests.polling import PATIENCE_SECONDS, eventually
-
-#: The hub asks for a device of a class that no driver publishes.
-BROKEN = {
-    "display_name": "Broken",
-    "slug": "broken",
-    "kubespawner_override": {"device_claims": {"gpu": {"device_class": "none.example.com"}}},
-}
 
 
 async def trying(options: TryOptions) -> tuple[int, dict[str, Any], str]:
@@ -34,23 +26,6 @@ async def trying(options: TryOptions) -> tuple[int, dict[str, Any], str]:
     output, messages = io.StringIO(), io.StringIO()
     code = await asyncio.to_thread(run_try, options, output, messages)
     return code, json.loads(output.getvalue() or "{}"), messages.getvalue()
-
-
-async def left(running: demo.Running) -> tuple[list[str], list[str]]:
-    """Users, with their servers, and pods of servers."""
-    headers = {"Authorization": f"token {running.api_token}"}
-    async with (
-        aiohttp.ClientSession(headers=headers) as session,
-        session.get(f"{running.address}/hub/api/users") as answer,
-    ):
-        users = [f"{each['name']}{sorted(each['servers'] or {})}" for each in await answer.json()]
-    async with await KubernetesApi.from_kubeconfig(running.kubeconfig) as api:
-        pods = await api.list("/api/v1/namespaces/default/pods")
-    names = [each["metadata"]["name"] for each in pods["items"]]
-    return users, [each for each in names if each.startswith("jupyter-")]
-
-
-NOTHING: tuple[list[str], list[str]] = (["admin[]", "teacher[]"], [])
 
 
 async def test_choices_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ class FoundObject:
 
     @property
     def is_chart_test(self) -> bool:
-        """Whether it is the pod of `helm test`, which stays when the test has failed: Helm does not own it."""
+        """Whether it is the pod of `helm test`, which stays until the next test: Helm does not own it."""
         is_ours = self.labels.get(names.APPLICATION) == names.SERVICE
         return is_ours and self.labels.get(names.CHART_COMPONENT) == names.CHART_TEST
 

@@ -14,7 +14,7 @@ from dra_spawner import names
 #: the node lacks, so this label is removed only from nodes without servers.
 NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES_PREFIX)
 #: On servers' pods: they stay while the pod runs, and are removed when it has ended.
-POD_LABELS: Final = (names.SHAPE, names.VLAN, names.PREEMPTED_AT, names.BEHIND)
+POD_LABELS: Final = (names.SHAPE, names.VLAN, names.PREEMPTED_AT, names.BEHIND, names.TRIAL)
 POD_ANNOTATIONS: Final = (
     names.START,
     names.DEFINITION,

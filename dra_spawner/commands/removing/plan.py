@@ -114,7 +114,7 @@ class _Planning:
             if pod.found.is_placeholder:
                 placeholders.append(pod)
             elif pod.found.is_chart_test:
-                self.removals.append(Removal(pod.found, "the pod of a failed `helm test`"))
+                self.removals.append(Removal(pod.found, "a pod of `helm test`"))
             else:
                 self._decide_about_server(pod)
         for each in self.surveyed.objects:
