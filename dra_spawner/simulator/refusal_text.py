@@ -41,6 +41,9 @@ DRAINED: Final = CauseText(
     "what could run it is out of use",
     "It starts when that is back in use, or when enough else is free.",
 )
+#: The same where no other machine has what the server needs, and other servers use it there.
+CLOSED_AND_FULL: Final = replace(CLOSED, ends="It starts when the machine is open again and has enough free.")
+DRAINED_AND_FULL: Final = replace(DRAINED, ends="It starts when that is back in use and has enough free.")
 NO_MACHINE: Final = CauseText("No machine is there now.", "no machine is there", "It starts when one is added.")
 DOUBTFUL: Final = CauseText(
     "It is not known whether it can start: a machine does not show all that is in use there.",

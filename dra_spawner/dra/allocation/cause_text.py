@@ -145,6 +145,7 @@ DEVICE_CAUSES: Final[dict[RefusalKind, CauseText]] = {
     RefusalKind.TAINT: CauseText(
         "The devices that this choice asks for are closed to servers now.",
         "the devices that it asks for are closed to servers",
+        "The server starts when one is open again, or when another one is free.",
         detail="taint {subject} not tolerated",
     ),
     RefusalKind.CONSTRAINT: CauseText(

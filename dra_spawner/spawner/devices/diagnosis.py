@@ -128,25 +128,32 @@ async def diagnose(
     found = await assess_within_limits(claims, seen, others, seen.claims)
     cordoned = [node for node in nodes if _is_cordoned(node)]
     for state, closed in (("drained", drained), ("cordoned", cordoned)):
-        if found.fits is False and closed:
-            of_closed = await assess_within_limits(claims, seen, closed, seen.claims, cordoned=True)
-            if of_closed.fits:
-                return _closed(closed, state, found)
+        if found.fits is not False or not closed:
+            continue
+        of_closed = await assess_within_limits(claims, seen, closed, seen.claims, cordoned=True)
+        if of_closed.fits:
+            return _closed(closed, state, found, are_free=True)
+        # With what is in use now: where no other node ever has such devices, it is no use to wait for others.
+        if not (await assess_within_limits(claims, seen, others, [])).fits:
+            ever = await assess_within_limits(claims, seen, closed, [], cordoned=True)
+            if ever.fits:
+                return _closed(closed, state, found, are_free=False)
     return found
 
 
-def _closed(nodes: list[JsonObject], state: str, otherwise: Diagnosis) -> Diagnosis:
-    """Return the diagnosis for devices that are free on nodes alone that take no new servers."""
+def _closed(nodes: list[JsonObject], state: str, otherwise: Diagnosis, *, are_free: bool) -> Diagnosis:
+    """Return the diagnosis for devices that are on nodes alone that take no new servers."""
     # Imported here, as in `assess_within_limits`.
-    from dra_spawner.simulator.refusal_text import CLOSED, DRAINED
+    from dra_spawner.simulator.refusal_text import CLOSED, CLOSED_AND_FULL, DRAINED, DRAINED_AND_FULL
 
-    text = {"drained": DRAINED, "cordoned": CLOSED}[state]
+    texts = {"drained": (DRAINED_AND_FULL, DRAINED), "cordoned": (CLOSED_AND_FULL, CLOSED)}
+    text = texts[state][are_free]
     found = ", ".join(sorted(node["metadata"]["name"] for node in nodes))
     return replace(
         otherwise,
         sentence=text.now,
         outlook=text.ends,
-        detail=f"devices are free on {state} nodes only; {state}: {found}",
+        detail=f"devices are {'free ' if are_free else ''}on {state} nodes only; {state}: {found}",
     )
 
 
