@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dra_spawner.spawner.progress.session_time import SessionTime
 
 #: Age in seconds of what the home page says about devices, from which it is read again, and from which it is not said.
-_DEVICE_NOTE_SECONDS = 10.0
+_DEVICE_NOTE_SECONDS = 2.0
 _OLD_DEVICE_NOTE_SECONDS = 60.0
 #: Seconds of a server's lifetime after which they are stored.
 _STORED_EACH_SECONDS = 60.0

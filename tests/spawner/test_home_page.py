@@ -36,7 +36,7 @@ async def test_a_start_that_a_restarted_hub_gives_up(nowhere, monkeypatch, pod, 
 @all_of_them(
     "age, answers, note",
     {
-        "just read": (9, True, "out of use"),
+        "just read": (1, True, "out of use"),
         "over since": (50, True, ""),
         "long over": (600, True, ""),
         "the cluster is slow": (50, False, "out of use"),
@@ -60,7 +60,7 @@ async def test_the_home_page_says_what_is_so_of_devices_now(nowhere, monkeypatch
     monkeypatch.setattr(reading, "age", lambda: 0.0 if found else age)
     user = SimpleNamespace(all_spawners=lambda: [SimpleNamespace(name="", active=True, ready=True, _dra=parts)])
     assert [each.text for each in await home_notes(user)] == ([note] if note else [])
-    assert bool(looks) == (age > 10)
+    assert bool(looks) == (age > 2)
 
 
 async def test_a_server_that_does_not_stop_keeps_its_limits(nowhere, monkeypatch):

@@ -93,7 +93,7 @@ async def _read(server: ServerContext) -> OwnDevices:
 
 
 #: Age in seconds of rules that close devices.
-_RULES_SECONDS: Final = 10.0
+_RULES_SECONDS: Final = 2.0
 #: Seconds for each of the requests without which an answer is only less complete.
 _PUBLISHED_SECONDS: Final = 1.0
 
