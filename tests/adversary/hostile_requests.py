@@ -8,7 +8,7 @@ from tests.placeholders.controller.objects import WHOLE
 
 _WORDS: Final = (
     "limit after continue name server kind profile node live search before hours code state error token _xsrf user key "
-    "users count added lost"
+    "users count added lost instead_of"
 )
 PARAMETERS: Final = tuple(_WORDS.split())
 """Of requests at the service."""
