@@ -82,7 +82,12 @@ class Chaos:
         self.number += 1
         return f"{prefix}-{self.number}"
 
+    changes_images = False
+    """Whether the image of placeholders changes."""
+
     def step(self) -> None:
+        if self.changes_images and self.random.random() < 0.03:
+            self.another_image()
         happening = self.random.choices(
             (
                 self.node,
@@ -99,10 +104,9 @@ class Chaos:
                 self.refuse_nodes,
                 self.trouble,
                 self.restart,
-                self.another_image,
                 self.wait,
             ),
-            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 1, 1, 1, 6),
+            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 1, 1, 6),
         )[0]
         happening()
         if self.random.random() < 0.8:

@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.dra.allocation.cause_text import CauseText, RefusalKind
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.targets.node_conditions import without_drains
+from dra_spawner.placeholders.planner.targets.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.targets.policy import Policy
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -97,7 +97,9 @@ def _closed_for(view: View, policy: Policy, pod: Pod, tried: Iterable[str], *, w
             if state.node.is_unschedulable:
                 taints = tuple(each for each in state.node.taints if each.key != names.UNSCHEDULABLE)
                 view.snapshot.put(replace(state.node, is_unschedulable=False, taints=taints))
-            if view.snapshot.fits_on(anywhere, name, explain=False).fits:
+            # A closed node may lack images until it is open.
+            wanted = without_label(anywhere, names.IMAGES_READY) if state.node.is_unschedulable else anywhere
+            if view.snapshot.fits_on(wanted, name, explain=False).fits:
                 return _closed(state, policy)
     return None
 

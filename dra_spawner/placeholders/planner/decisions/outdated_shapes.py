@@ -140,7 +140,7 @@ def decide_older_images(round_: Round) -> tuple[Action, ...]:
     view, policy, image = round_.view, round_.policy, round_.policy.placeholder_image
     created = {each.shape for each in round_.actions if isinstance(each, CreatePlaceholder)}
     ends: list[DeletePlaceholder] = []
-    for shape, present in view.placeholders_of_shape.items():
+    for shape, present in sorted(view.placeholders_of_shape.items()):
         there = [each for each in present if each.key not in round_.ending]
         old = older_images(round_, there) if shape in policy.shapes and shape not in policy.paused else []
         going = [each for each in old if each.pod.waits_because and not each.is_proven]
