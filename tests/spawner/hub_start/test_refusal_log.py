@@ -34,6 +34,7 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def lines() -> Iterator[Lines]:
+    gc.collect()  # tasks of other tests that nobody has awaited
     found = Lines()
     filters = {log: log.filters[:] for log in (app_log, gen_log, logging.getLogger("asyncio"))}
     for log in filters:
