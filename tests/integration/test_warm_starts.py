@@ -151,7 +151,7 @@ async def test_a_drained_node_gets_no_server_until_the_order_ends(warm_hub_on_ei
     waiting = [asyncio.create_task(warm_hub.spawn(user)) for user in ("cyd", "dan")]
 
     def are_told_why() -> bool:
-        return all("an administrator has ordered" in " ".join(warm_hub.said(user)) for user in ("cyd", "dan"))
+        return all("taken out of use by an administrator" in " ".join(warm_hub.said(user)) for user in ("cyd", "dan"))
 
     await eventually(are_told_why, "both servers wait, and say why", shows=lambda: warm_hub.said("cyd"))
     await warm_hub.cluster.admin.patch(path, {"metadata": {"labels": {names.DRAINING: None}}})
