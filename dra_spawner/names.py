@@ -114,7 +114,8 @@ NODE_PURPOSE: Final = "hub.jupyter.org/node-purpose"
 #: On the namespace of a user's servers: namespace of the hub that made it. The chart's policies go by this label.
 HUB_NAMESPACE: Final = "hub.jupyter.org/hub-namespace"
 
-#: Option of a server by which ``dra-spawner try`` says that it is nobody's demand, and label of such a server's pod.
+#: Option of a server that ``dra-spawner try`` sets, and label of the server's pod. No user came for it, so forecasts do
+#: not count it.
 TRIAL_OPTION: Final = "dra_spawner_trial"
 TRIAL: Final = "hub.jupyter.org/dra-trial"
 

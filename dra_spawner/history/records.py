@@ -13,7 +13,7 @@ from dra_spawner.history.decision_log import Decision
 SERVICE = "service"
 """`Launch.source` of launches that the service itself observed."""
 TRIAL = "trial"
-"""The same of servers of ``dra-spawner try``: they hold devices, but are nobody's demand."""
+"""The same of servers of ``dra-spawner try``. They hold devices, but no user came for them."""
 
 
 class WaitCause(StrEnum):

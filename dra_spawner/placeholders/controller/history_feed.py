@@ -31,7 +31,7 @@ from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.records.node_lead_times import LeadPhase, ReachedPhase
 from dra_spawner.placeholders.lifecycle import IdleAction
 from dra_spawner.placeholders.planner.actions import LabelPod, ReservePlaceholder
-from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_demand
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.targets.choice_names import profile_of

@@ -14,7 +14,7 @@ from typing import Final
 
 from dra_spawner.history.records import Launch, LearnedDemand, NodeLeadTime, Record, RecordSink
 from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
-from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_demand
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_demand
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View
 from dra_spawner.scale_ahead.calendars.occurrences import IN_TOTAL
 from dra_spawner.scale_ahead.rehearsal.capacity import Capacity, ServersBeside

@@ -18,7 +18,7 @@ from dra_spawner.common.log_once import LogOnce
 from dra_spawner.placeholders.controller.answers.pending_servers import pending_servers
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.sources.override_store import OverridesUnavailable
-from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_demand
 from dra_spawner.placeholders.planner.cluster.view import View, age
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome

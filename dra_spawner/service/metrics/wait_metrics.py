@@ -16,7 +16,7 @@ from dra_spawner.placeholders.controller.answers.wait_calibration import Estimat
 from dra_spawner.placeholders.controller.records.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.records.node_lead_times import ReachedPhase
 from dra_spawner.placeholders.lifecycle import TicketEvent
-from dra_spawner.placeholders.planner.cluster.cluster_index import is_demand
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_demand
 from dra_spawner.placeholders.planner.targets.choice_names import is_combination, profile_of
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.service.metrics.families import PREFIX, counter, gauge, register_families

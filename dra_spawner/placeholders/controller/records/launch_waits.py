@@ -10,7 +10,8 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
-from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces, is_demand
+from dra_spawner.placeholders.planner.cluster.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_demand
 from dra_spawner.placeholders.planner.cluster.view import age
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind

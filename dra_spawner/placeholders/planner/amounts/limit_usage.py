@@ -22,7 +22,7 @@ from dra_spawner.dra.model.consumable_capacity import Share, share_of
 from dra_spawner.dra.model.devices import Device, DeviceDescription, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.scheduler_rules import SchedulerRules
-from dra_spawner.placeholders.planner.cluster.cluster_index import is_server
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_server
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import (
     claim_of_extended_resources,

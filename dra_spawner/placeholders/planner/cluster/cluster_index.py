@@ -17,6 +17,7 @@ from dra_spawner.dra.model.objects import PoolId, ResourceSlice
 from dra_spawner.dra.scheduler_rules import SchedulerRules
 from dra_spawner.placeholders.planner.cluster.device_memo import DeviceMemo
 from dra_spawner.placeholders.planner.cluster.node_memo import NodeMemo
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_demand, is_server
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.model.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.model.nodes import NodeState
@@ -404,21 +405,6 @@ class _Followed(Generic[K, V]):
             else:
                 items[key] = after
         return found
-
-
-def hub_of(pod: Pod) -> str:
-    """Name of the hub whose service made a placeholder: namespace and installation."""
-    return "/".join(filter(None, (pod.namespace, pod.labels.get(names.INSTALLATION, ""))))
-
-
-def is_server(pod: Pod) -> bool:
-    """Whether a pod is a user's server, of any hub."""
-    return pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished
-
-
-def is_demand(pod: Pod) -> bool:
-    """Whether a server is for a user who came, and not for a look by ``dra-spawner try``."""
-    return names.TRIAL not in pod.labels
 
 
 def _named(pod: Pod) -> list[ObjectKey]:

@@ -16,9 +16,9 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.amounts.planner_state import TrackedLabel
 from dra_spawner.placeholders.planner.cluster.allowed_nodes import is_labelled, is_ready_for_users
-from dra_spawner.placeholders.planner.cluster.cluster_index import is_server
 from dra_spawner.placeholders.planner.cluster.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.cluster.passing_devices import lasting_shape
+from dra_spawner.placeholders.planner.cluster.pod_kinds import is_server
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age
 from dra_spawner.placeholders.planner.round import Round
 from dra_spawner.placeholders.planner.targets.hypothetical_pods import simulated_placeholder

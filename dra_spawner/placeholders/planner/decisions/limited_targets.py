@@ -17,8 +17,8 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
 from dra_spawner.placeholders.planner.amounts.limit_usage import OWN, LimitTotal, LimitUsage, Usage
 from dra_spawner.placeholders.planner.amounts.planner_state import PlannerState
-from dra_spawner.placeholders.planner.cluster.cluster_index import hub_of
 from dra_spawner.placeholders.planner.cluster.passing_devices import without_lasting_devices
+from dra_spawner.placeholders.planner.cluster.pod_kinds import hub_of
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age, newest_first, reservation_of
 from dra_spawner.placeholders.planner.decisions.quota_preemption import RemainingQuotas
 from dra_spawner.placeholders.planner.round import Denial, DenialCause, Round

@@ -15,7 +15,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, delete_placeholder
 from dra_spawner.placeholders.planner.amounts.preemption_backoff import PreemptionRecord
 from dra_spawner.placeholders.planner.cluster.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster.cluster_index import hub_of
+from dra_spawner.placeholders.planner.cluster.pod_kinds import hub_of
 from dra_spawner.placeholders.planner.cluster.undecided import surely_fits
 from dra_spawner.placeholders.planner.cluster.view import Placeholder, View, age, wants_devices
 from dra_spawner.placeholders.planner.decisions.preemption import Preemption, find_preemption
