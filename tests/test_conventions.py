@@ -28,6 +28,7 @@ _STANDARD_LIBRARY = ("os._exit", "sys._getframe")
 #: Names of JupyterHub and KubeSpawner: a test calls, fills or reads them as the hub does.
 _OF_THE_HUB = frozenset(
     [
+        "_check_pending",
         "_ensure_namespace",
         "_make_create_pod_request",
         "_make_create_pvc_request",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jupyterhub.utils import maybe_future
 from kubespawner import KubeSpawner
-from kubespawner.spawner import PodReflector
+from kubespawner.spawner import EventReflector, PodReflector
 from traitlets import default, observe
 
 from dra_spawner import names
@@ -23,6 +23,12 @@ from dra_spawner.spawner.home_page import HomePage
 from dra_spawner.spawner.hub_addresses import DEVICES, START, TICKETS, USE, serve
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.progress.ended_pods import EndedPodsReflector
+from dra_spawner.spawner.progress.patient_reflectors import (
+    PatientEventReflector,
+    PatientReflector,
+    start_shared,
+    until_answered,
+)
 from dra_spawner.spawner.progress.server_record import ServerRecord
 from dra_spawner.spawner.progress.start_progress import progress_items
 from dra_spawner.spawner.server_context import ServerContext
@@ -168,6 +174,9 @@ class DRASpawner(SpawnerSettings):
         if start.stop_is_due:
             return None
         stops = start.stops
+        if self.pending == "check":
+            # A hub that starts takes an error for the end of the server, and forgets the server.
+            await until_answered(self._start_watching_pods, "pods", self.log)
         status: int | None = await super().poll()
         if status is None:
             return await home.stop_if_due()
@@ -197,9 +206,12 @@ class DRASpawner(SpawnerSettings):
         return reflector
 
     async def _start_reflector(self, kind: str, reflector_class: Any, replace: bool = False, **kwargs: Any) -> Any:
-        """Start a reflector of KubeSpawner; that of pods also keeps those that are gone."""
-        reflector_class = EndedPodsReflector if reflector_class is PodReflector else reflector_class
-        return await super()._start_reflector(kind, reflector_class, replace=replace, **kwargs)
+        """Start a reflector of KubeSpawner, as our own class, which needs no replacement."""
+        reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
+        ours = {PodReflector: EndedPodsReflector, EventReflector: PatientEventReflector}
+        replace = replace and not isinstance(reflectors.get(key), PatientReflector)
+        start = super()._start_reflector(kind, ours.get(reflector_class, reflector_class), replace=replace, **kwargs)
+        return await start_shared(start, reflectors, key)
 
     async def progress(self) -> AsyncIterator[JsonObject]:
         """Yield the progress of the start: a sentence of the moment, and Kubernetes' events for the log."""

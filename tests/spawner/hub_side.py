@@ -26,6 +26,15 @@ def cancel_start(spawner: DRASpawner) -> None:
     spawner._start_future.cancel()
 
 
+async def asked_at_the_start(spawner: DRASpawner) -> int | None:
+    """Return the answer of `poll` about a server that the database of a hub that starts knows."""
+    spawner._check_pending = True
+    try:
+        return await spawner.poll()
+    finally:
+        spawner._check_pending = False
+
+
 class HubSide:
     """Makes users whose servers DRASpawner starts on the cluster of a kubeconfig."""
 

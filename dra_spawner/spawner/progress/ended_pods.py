@@ -14,6 +14,7 @@ from typing import Any, Final
 from kubespawner.spawner import PodReflector
 
 from dra_spawner.common.json_types import JsonObject
+from dra_spawner.spawner.progress.patient_reflectors import PatientReflector
 
 #: Pods that are kept, the oldest is forgotten first; a hub looks at each within a minute.
 _MAX_KEPT: Final = 1_000
@@ -58,7 +59,7 @@ def _keep(ended: dict[str, JsonObject], key: str, pod: JsonObject) -> None:
     ended[key] = pod
 
 
-class EndedPodsReflector(PodReflector):
+class EndedPodsReflector(PatientReflector, PodReflector):
     """See the module.
 
     Attributes
