@@ -42,8 +42,8 @@ from dra_spawner.service.wait_learning import WaitLearning
 from dra_spawner.service.web_settings import WebSettings
 
 _ANSWER_BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
-#: Lists of the API that show what people set.
-_SET_BY_PEOPLE: Final = ("audit", "calendar-entries", "placeholders", "profiles", "settings")
+#: Lists of the API that show what people set, beside ``settings``; the figures of classes are stored with it.
+_SET_BY_PEOPLE: Final = ("audit", "calendar-entries", "placeholders", "profiles")
 
 
 class Role(StrEnum):
@@ -147,6 +147,7 @@ class ServiceContext:
         self.feed.data_age = watch.staleness_seconds
         if controller is not None:
             controller.overrides.on_change(lambda: self.feed.note(_SET_BY_PEOPLE))
+            controller.overrides.on_change_of(lambda each: each.settings, lambda: self.feed.note(["settings"]))
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)

@@ -71,6 +71,7 @@ class ClassFigures:
         self._near: tuple[datetime, Mapping[Occurrence, ClassProgress]] | None = None
         self._log_once = LogOnce(log, "Figures of classes cannot be stored: error=%s")
         controller.launch_waits.on_launch(self._note)
+        controller.overrides.on_change(self._forget_near)
 
     def begin(self) -> None:
         """Count from now on: this replica leads."""
@@ -114,6 +115,9 @@ class ClassFigures:
         if self._near is None or not timedelta(0) <= now - self._near[0] < _FRESH:
             self._near = now, self.progress(self._controller.scale_ahead.calendars.occurrences(now, _AHEAD))
         return self._near[1]
+
+    def _forget_near(self) -> None:
+        self._near = None
 
     def current(self) -> dict[str, ClassOutcome]:
         """Outcomes of classes that are near in time, as they are now."""

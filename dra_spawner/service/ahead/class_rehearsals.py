@@ -21,6 +21,7 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal, expected_by_occurrence
 from dra_spawner.service.ahead.added_entries import AddedEntries
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
+from dra_spawner.service.ahead.rehearsed_entries import SETTLE_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,9 @@ class ClassRehearsals:
         self._trusted: set[Occurrence] | None = None
         """Times whose stored verdict is that of this very class: their number of users has not changed since."""
         self._is_changed = asyncio.Event()
+        self._is_closed_anew = asyncio.Event()
         controller.overrides.on_change(self._is_changed.set)
+        controller.overrides.on_change_of(lambda each: each.closed, self._is_closed_anew.set)
         self.of_entries: Mapping[Occurrence, Rehearsal] = {}
         """Of the next time of each entry."""
         self.of_requests: Mapping[str, Rehearsal] = {}
@@ -76,10 +79,23 @@ class ClassRehearsals:
                 (self._trusted or set()).discard(time)
         self._is_changed.set()
 
+    async def _doubt_refusals(self) -> None:
+        """Forget the verdict No of each class, as a drain has ended or begun. A Yes is looked at a day before."""
+        self._is_closed_anew.clear()
+        await asyncio.sleep(SETTLE_SECONDS)
+        outcomes = self._controller.overrides.present.classes.outcomes
+        if self._trusted is not None:
+            stored = {each: outcomes.get(outcome_key(each)) for each in self._trusted}
+            self._trusted = {each for each, found in stored.items() if found is not None and found.is_possible}
+        self._asked = {each: found for each, found in self._asked.items() if found.is_possible}
+        self.of_entries = {each: found for each, found in self.of_entries.items() if found.is_possible}
+
     async def run(self) -> None:
         """Rehearse what is new, until cancelled."""
         while True:
             self._is_changed.clear()
+            if self._is_closed_anew.is_set():
+                await self._doubt_refusals()
             try:
                 await self.refresh()
             except TooManyRehearsals:

@@ -1,8 +1,9 @@
-"""Periodic rehearsals of calendar entries until they begin, so that obstacles are known in time."""
+"""Rehearsals of calendar entries until they begin, so that obstacles are known in time: periodic, and after a drain."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ OF_ENTRIES: Final = "Scale-ahead: calendar entry "
 #: Entries that begin later are not rehearsed yet.
 _AHEAD: Final = timedelta(days=1)
 _INTERVAL_SECONDS: Final = 600.0
+#: Time after a drain begins or ends until the cluster shows it.
+SETTLE_SECONDS: Final = 2.0
 #: Limit of rehearsed entries; a rehearsal takes seconds on a big cluster.
 _MAX: Final = 100
 #: Time for the first calendars and nodes to be read.
@@ -38,17 +41,24 @@ class RehearsedEntries:
         self._rehearsals = rehearsals
         self._log_once = LogOnce(log)
         self._left_out = 0
+        self._is_closed_anew = asyncio.Event()
+        controller.overrides.on_change_of(lambda each: each.closed, self._is_closed_anew.set)
         self.results: Mapping[Occurrence, Rehearsal] = {}
 
     async def run(self) -> None:
-        """Rehearse periodically, until cancelled."""
+        """Rehearse periodically, and when a drain begins or ends, until cancelled."""
         await asyncio.sleep(_INITIAL_DELAY_SECONDS)
         while True:
+            self._is_closed_anew.clear()
             try:
                 await self.refresh()
             except Exception:  # a defect here must not end the service
                 log.exception("Calendar entries are not rehearsed.")
-            await asyncio.sleep(_INTERVAL_SECONDS)
+            await asyncio.sleep(SETTLE_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_INTERVAL_SECONDS):
+                    await self._is_closed_anew.wait()
+                    await asyncio.sleep(SETTLE_SECONDS)
 
     async def refresh(self) -> None:
         """Rehearse all entries that have not begun, each beside those before it."""

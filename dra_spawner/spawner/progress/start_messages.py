@@ -106,6 +106,11 @@ class StartMessages:
         self.with_events([event])
         self.sentence, self._knows_why = sentence, True
 
+    def forget_reason(self) -> None:
+        """Tell no longer why the server waits: that is over, and nothing else is known."""
+        if self._knows_why:
+            self.sentence, self._knows_why = EVENT_SENTENCES[_UNSCHEDULABLE], False
+
     def took_instead(self, sentence: str, lasting: str) -> None:
         """Tell that another choice was taken, and until the end of the start which one it is."""
         self.notify(sentence)

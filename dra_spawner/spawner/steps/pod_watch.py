@@ -28,9 +28,12 @@ from dra_spawner.spawner.steps.second_pod import failure_watch
 
 if TYPE_CHECKING:
     from dra_spawner.spawner.devices.diagnosis import Diagnosis
+    from dra_spawner.spawner.placement.settings_changes import SettingsChanges
 
 #: Seconds between diagnoses of an unschedulable pod.
 _DIAGNOSIS_SECONDS = 15
+#: The same once after people have changed settings of the service, as it takes a moment to close a node or a device.
+_CHANGED_SECONDS = 3
 #: Seconds between checks of shared objects while the pod is pending; one request each.
 _SHARED_CHECK_SECONDS = 5
 #: Seconds between checks of the reflector's copy of the pod; they make no requests.
@@ -59,6 +62,7 @@ class PodWatch(Step):
         self._failures = failure_watch(self.spawner, attempt.retry)
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
+        self._changes_heard: int | None = None
         self._next_shared_check = 0.0
         self._telling: asyncio.Task[None] | None = None
 
@@ -163,6 +167,12 @@ class PodWatch(Step):
             self.log.exception("Could not explain why %s waits", self.spawner.pod_name)
         self._progress.held_back = ""
 
+    @property
+    def _changes(self) -> SettingsChanges:
+        from dra_spawner.spawner.placement.settings_changes import settings_changes  # most pods wait for nothing
+
+        return settings_changes(self.spawner.placeholder_service, self.spawner.placeholder_service_ca_file)
+
     async def _withdrawal(self) -> PodFailure | None:
         """Why the deleted pod was withdrawn; None if it was not. The watch of events may be behind that of pods."""
         failure = withdrawn(self._progress.pod, self._events())
@@ -245,9 +255,11 @@ class PodWatch(Step):
         now = asyncio.get_running_loop().time()
         if self._unschedulable_since is None:
             self._unschedulable_since = now
-        if now < self._next_diagnosis:
+        before, self._changes_heard = self._changes_heard, self._changes.heard()
+        is_changed = before not in (None, self._changes_heard)
+        if now < self._next_diagnosis and not is_changed:
             return
-        self._next_diagnosis = now + _DIAGNOSIS_SECONDS
+        self._next_diagnosis = now + (_CHANGED_SECONDS if is_changed else _DIAGNOSIS_SECONDS)
         gives_up = self._unschedulable_since + self.spawner.optional_devices_wait_seconds
         if self.attempt.plan.fallback is not None and now < gives_up:
             self._next_diagnosis = min(self._next_diagnosis, gives_up)
@@ -292,6 +304,8 @@ class PodWatch(Step):
             raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
         if diagnosis.sentence and diagnosis.sentence != self._progress.waiting_for:
             self.attempt.messages.notify(diagnosis.while_waiting)
+        elif diagnosis.fits and self._progress.waiting_for and not diagnosis.sentence:
+            self.attempt.messages.forget_reason()
         self._progress.waiting_for = diagnosis.sentence
 
     async def _ensure_shared(self) -> None:

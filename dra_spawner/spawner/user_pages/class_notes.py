@@ -19,7 +19,10 @@ from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
 from dra_spawner.spawner.server_context import parts_of
 
-_INTERVAL_SECONDS: Final = 20.0
+#: Shortest time between two questions, of all pages: a page shows what is so when it is loaded.
+_INTERVAL_SECONDS: Final = 2.0
+#: A service that answers slowly is asked less often: it spends this part of its time on answers at most.
+_MOST_OF_ITS_TIME: Final = 0.1
 _LONGEST_AGE_SECONDS: Final = 300.0
 _LIMIT_SECONDS: Final = 5.0
 #: Until the page is shown without an answer.
@@ -106,19 +109,26 @@ class _ClassNews:
 
     def __init__(self) -> None:
         self._items: list[dict[str, Any]] = []
-        self._asked_at = self._answered_at = -inf
+        self._ask_again_at = self._answered_at = -inf
         self._task: asyncio.Task[None] | None = None
 
     async def latest(self, address: ServiceAddress) -> list[dict[str, Any]]:
         is_open = self._task is not None and not self._task.done()
-        if not is_open and monotonic() - self._asked_at >= _INTERVAL_SECONDS:
-            self._asked_at = monotonic()
+        if not is_open and monotonic() >= self._ask_again_at:
             self._task = this_hub().begin(self._ask(address), "class news")
         if self._task is not None and not self._task.done():
             await asyncio.wait((self._task,), timeout=_WAIT_SECONDS)
         return self._items if monotonic() - self._answered_at < _LONGEST_AGE_SECONDS else []
 
     async def _ask(self, address: ServiceAddress) -> None:
+        asked_at = monotonic()
+        try:
+            await self._ask_at(address)
+        finally:
+            took = monotonic() - asked_at
+            self._ask_again_at = asked_at + max(_INTERVAL_SECONDS, took / _MOST_OF_ITS_TIME)
+
+    async def _ask_at(self, address: ServiceAddress) -> None:
         try:
             async with (
                 asyncio.timeout(_LIMIT_SECONDS),

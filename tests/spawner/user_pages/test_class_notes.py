@@ -13,6 +13,7 @@ from jupyterhub._data import DATA_FILES_PATH
 
 from dra_spawner import names
 from dra_spawner.spawner.progress.server_record import ServerRecord
+from dra_spawner.spawner.user_pages import class_notes
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
 from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import end_hub_side
@@ -151,3 +152,16 @@ async def test_a_member_reads_what_is_so_of_the_own_server(servers: list[Any], s
     part = text[text.index("Your classes") :].partition("</div>")[0]
     assert re.findall(r"CET: ([^<]*)</p>", part) == [said, "Choose that."]
     assert ("alert" in part) == (said not in ("You have it.", "It starts."))
+
+
+async def test_the_home_page_says_what_is_so_when_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many loads at once are one question."""
+    times = [100.0]
+    monkeypatch.setattr(class_notes, "monotonic", lambda: times[-1])
+    async with ServiceStandIn().listening() as service:
+        with service_of_the_hub(service.url):
+            for at, sentence, shown in ((100.0, "one", "one"), (101.0, "two", "one"), (102.5, "two", "two")):
+                times.append(at)
+                service.class_news = {"items": [news("ada", sentence=f"Sentence {sentence}.")]}
+                assert f"Sentence {shown}." in await home(), at
+    await end_hub_side()

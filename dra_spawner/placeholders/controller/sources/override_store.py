@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import methodcaller
+from types import TracebackType
 from typing import Final
 
 from dra_spawner import names
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: Tries of a change that others write at the same time.
 _TRIES: Final = 5
+#: Shortest time until another look for settings that end.
+_LEAST_WAIT_SECONDS: Final = 0.01
 #: Time between two looks for orders that are done.
 _LOOK_SECONDS: Final = 2.0
 
@@ -55,7 +58,7 @@ class OverrideStore(InformerTask):
     now
         The present time; settings that have ended have no effect.
     on_change
-        Called after each change; must not raise.
+        Called after each change, also when a setting ends by its time; must not raise.
     """
 
     def __init__(
@@ -79,10 +82,23 @@ class OverrideStore(InformerTask):
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
         super().__init__(Informer(api, resource, self, settings=settings), name)
         self._exists = False
+        self._next_end: asyncio.TimerHandle | None = None
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call a function after each change; it must not raise."""
         self._callbacks.append(callback)
+
+    def on_change_of(self, part: Callable[[Overrides], object], callback: Callable[[], None]) -> None:
+        """Call a function after each change of a part of the settings; it must not raise."""
+        known = part(self.present)
+
+        def compare() -> None:
+            nonlocal known
+            before, known = known, part(self.present)
+            if known != before:
+                callback()
+
+        self.on_change(compare)
 
     @property
     def present(self) -> Overrides:
@@ -183,8 +199,28 @@ class OverrideStore(InformerTask):
     def _take(self, settings: Overrides) -> None:
         if settings != self._present:
             self._present = settings
-            for each in self._callbacks:
-                each()
+            self._tell()
+
+    def _tell(self) -> None:
+        """Call all who follow, now and at the end of the setting that ends next."""
+        self._forget_end()
+        for each in self._callbacks:
+            each()
+        ends = [each.until for each in self.present.settings.values() if each.until is not None]
+        if ends and self.is_running:
+            wait = max((min(ends) - self._now()).total_seconds(), _LEAST_WAIT_SECONDS)
+            self._next_end = asyncio.get_running_loop().call_later(wait, self._tell)
+
+    def _forget_end(self) -> None:
+        if self._next_end is not None:
+            self._next_end.cancel()
+            self._next_end = None
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._forget_end()
+        await super().__aexit__(exc_type, exc, traceback)
 
     async def forget_done_orders(self, view: Callable[[], View], may_act: Callable[[], None]) -> None:
         """Delete finished orders of people until cancelled; a failed write is retried in the next pass.

@@ -250,6 +250,12 @@ class Overrides:
         return replace(self, audit=(*self.audit, entry)[-MAX_AUDITED:])
 
     @property
+    def closed(self) -> Mapping[OverrideKey, datetime | None]:
+        """Nodes and devices that are drained, each with the end of that."""
+        kinds = (OverrideKind.DRAINING, OverrideKind.DEVICES)
+        return {key: each.until for key, each in self.settings.items() if each.kind in kinds}
+
+    @property
     def acting(self) -> Override | None:
         """The order that forecasts are the targets; None without one."""
         return self.settings.get((OverrideKind.ACTING, WHOLE_SERVICE))
@@ -276,11 +282,7 @@ class Overrides:
             policy,
             paused=frozenset(shape_of[name] for name in paused if name is not None),
             drained={name: each.because for name, each in self.of_kind(OverrideKind.DRAINING).items()},
-            drained_until={
-                name: each.until
-                for (kind, name), each in self.settings.items()
-                if kind in (OverrideKind.DRAINING, OverrideKind.DEVICES) and each.until is not None
-            },
+            drained_until={name: until for (_, name), until in self.closed.items() if until is not None},
             orders=tuple(each.order for each in self.orders),
             observing_because=f"the service only observes, {observing.because}" if observing is not None else "",
         )

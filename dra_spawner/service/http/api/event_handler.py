@@ -31,6 +31,7 @@ class EventsHandler(ApiHandler):
         Access.READ,
         media_type=EVENTS,
         query=(_AFTER,),
+        hub=True,
     )
     async def get(self) -> None:
         self._begin()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from dra_spawner import names
-from dra_spawner.kube.client.api import resource_path
+from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.client.api_errors import RequestTarget
 from dra_spawner.placeholders.controller.sources.override_store import OverrideStore, OverridesUnavailable
 from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data
 from dra_spawner.placeholders.planner.targets.overrides import (
@@ -17,6 +21,7 @@ from dra_spawner.placeholders.planner.targets.overrides import (
     Overrides,
 )
 from tests.cluster.under_test import ClusterUnderTest
+from tests.jumping_loop import let_pass, run_jumping
 from tests.polling import eventually
 from tests.service.replica import publish_settings
 
@@ -39,6 +44,35 @@ async def test_a_late_event_of_a_watch_brings_no_older_settings(embedded_cluster
     assert (store.present.settings, changes) == (observing.settings, [True])
     store.put(version(11, Overrides()))
     assert (store.present.settings, changes) == ({}, [True, True])
+
+
+def test_followers_hear_of_the_end_of_a_setting_when_its_time_is_over() -> None:
+    async def refuse(path: str, **_: object) -> None:
+        raise KubernetesError(RequestTarget.from_path("list", path), status=500, reason="", message="")
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        heard: list[tuple[float, int]] = []
+
+        def seconds() -> float:
+            return loop.time() - began
+
+        api = cast(KubernetesApi, SimpleNamespace(list=refuse))
+        store = OverrideStore(api, "hub", now=lambda: NOW + timedelta(seconds=seconds()))
+        store.on_change(lambda: heard.append((round(seconds()), len(store.present.settings))))
+        async with store:
+            drains = [
+                Override(OverrideKind.DRAINING, node, "user ada", NOW, NOW + timedelta(minutes=minutes))
+                for node, minutes in (("node-a", 2), ("node-b", 1))
+            ]
+            store.put(version(1, Overrides().with_setting(drains[0]).with_setting(drains[1])))
+            store.put(version(2, Overrides().with_setting(replace(drains[0], until=None)).with_setting(drains[1])))
+            store.put(version(3, Overrides().with_setting(drains[0]).with_setting(drains[1])))
+            await let_pass(600)
+        assert heard == [(0, 2), (0, 2), (0, 2), (60, 1), (120, 0)]
+
+    run_jumping(scene())
 
 
 async def test_settings_are_unknown_until_they_are_read(embedded_cluster: ClusterUnderTest) -> None:

@@ -1,0 +1,102 @@
+"""When calendar entries and classes are rehearsed again: after a drain has begun or ended, without its polling."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data
+from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
+from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind, Overrides
+from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
+from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
+from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
+from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
+from dra_spawner.service.ahead.added_entries import AddedEntries
+from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
+from dra_spawner.service.ahead.rehearsals import Rehearsals
+from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
+from tests.jumping_loop import let_pass, run_jumping
+from tests.placeholders.planner.simulated_cluster import START
+from tests.service.ahead.acting_service import controller
+
+DRAIN = Override(OverrideKind.DRAINING, "a", "user ada", START)
+
+
+class CountedRehearsals(Rehearsals):
+    """Counts when it is asked, and answers nothing."""
+
+    def __init__(self, service: ScaleAheadController) -> None:
+        super().__init__(service)
+        self.asked_at: list[int] = []
+        self._began = asyncio.get_running_loop().time()
+
+    async def of_day(self, *_: Any, **__: Any) -> dict[Any, Any]:
+        self.asked_at.append(round(asyncio.get_running_loop().time() - self._began))
+        return {}
+
+
+def put(service: ScaleAheadController, version: int, settings: Overrides) -> None:
+    service.overrides.put({"metadata": {"resourceVersion": f"{version}"}, "data": overrides_data(settings)})
+
+
+@contextlib.contextmanager
+def running(work: Any) -> Iterator[None]:
+    task = asyncio.ensure_future(work.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def test_entries_are_rehearsed_soon_after_a_drain_begins_or_ends_and_after_no_other_change() -> None:
+    async def scene() -> None:
+        service = controller()
+        rehearsals = CountedRehearsals(service)
+        with running(RehearsedEntries(service, rehearsals)):
+            await let_pass(100)
+            put(service, 1, Overrides().with_setting(DRAIN))
+            await let_pass(100)
+            put(service, 2, Overrides().with_setting(DRAIN).with_setting(replace(DRAIN, kind=OverrideKind.PAUSED)))
+            await let_pass(100)
+            put(service, 3, Overrides())
+            await let_pass(100)
+        assert rehearsals.asked_at == [30, 102, 302]
+
+    run_jumping(scene())
+
+
+def test_a_class_that_a_drain_made_impossible_is_rehearsed_again_when_the_drain_ends() -> None:
+    """A class of which all can start is left alone: drains of today say little about it."""
+
+    async def scene() -> None:
+        service = controller()
+        classes, times, known = Overrides(), list[Occurrence](), AddedEntries(service, lambda: None, has_history=False)
+        for name, is_possible in (("no", False), ("yes", True)):
+            begins = f"{START + timedelta(days=4):%Y-%m-%d %H:%M}"
+            written = {"users": "2 of gpu-slice", "begins": begins, "timezone": "UTC", "name": name}
+            classes = classes.with_entry(name, written, "user ada", START)
+            (time,) = known.read(written).occurrences(START, START + timedelta(days=9), ADDED_ENTRIES)
+            outcome = ClassOutcome(time.begins).rehearsed("As it is.", START, is_possible=is_possible)
+            records = classes.classes.with_outcomes({outcome_key(time): outcome})
+            classes, times = replace(classes, classes=records), [*times, time]
+        put(service, 1, classes.with_setting(DRAIN))
+        asked = list[str]()
+
+        class Rehearsed(ClassRehearsals):
+            async def of_time(self, occurrence: Occurrence, *_: Any, **__: Any) -> None:
+                asked.append(occurrence.name)
+
+        found = Rehearsed(service, Rehearsals(service), known)
+        with running(found):
+            await let_pass(60)
+            before: Collection[str] = list(asked)
+            put(service, 2, classes)
+            await let_pass(10)
+        assert (before, set(asked)) == ([], {"no"})
+
+    run_jumping(scene())
