@@ -42,7 +42,7 @@ PROFILES = [
         "description": "One GPU that is not shared",
         "kubespawner_override": {"device_claims": {"gpu": {"device_class": "missing.example.com"}}},
         "profile_options": {
-            "count": {"display_name": "GPUs", "choices": {n: {"display_name": n} for n in ("1", "2", "8")}}
+            "count": {"display_name": "GPUs", "choices": {n: {"display_name": n} for n in ("1", "2", "4", "8")}}
         },
     },
     {
@@ -73,6 +73,11 @@ AVAILABILITY: dict[str, Any] = {
         "wait": {"low_seconds": 240, "high_seconds": 360},
     },
     "gpu-whole/count=2": {"state": "after-preemption", "sentence": "Spare servers give way.", "wait": None},
+    "gpu-whole/count=4": {
+        "state": "closed",
+        "sentence": "What could run it is taken out of use by an administrator until 2036-11-29 20:00 UTC.",
+        "wait": None,
+    },
     "gpu-whole/count=8": {"state": "never", "sentence": "No machine has 8 GPUs.", "wait": None},
     "hostile": {"state": "never", "sentence": f"{HOSTILE}.", "wait": None},
     "cpu": {"state": "free", "sentence": "There is space for your server.", "wait": None},

@@ -72,6 +72,12 @@ async def logged_in(browser: Browser, url: str, user: str) -> Page:
     return page
 
 
+async def in_zone(page: Page, name: str) -> None:
+    """Let a page be that of a user in a time zone, such as ``Asia/Kolkata``."""
+    session = await page.context.new_cdp_session(page)
+    await session.send("Emulation.setTimezoneOverride", {"timezoneId": name})
+
+
 async def watched(browser: Browser, hub: HubProcess, user: str) -> tuple[Page, list[str]]:
     """A page, and a list that gets errors of its scripts and violations of the content security policy."""
     page, found = await logged_in(browser, hub.url, user), list[str]()

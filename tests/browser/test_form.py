@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from tests.browser.form_hub import form_hub
-from tests.browser.hub_browser import barriers, chromium, new_window, picture
+from tests.browser.hub_browser import barriers, chromium, in_zone, new_window, picture
 from tests.polling import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.async_api")
@@ -85,6 +85,7 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
         assert await options_of(page, "gpu-whole", "count").all_inner_texts() == [
             "1 · new machine: 4 to 6 min",
             "2 · free in a moment",
+            "4 · out of use",
             "8 · never: no machine has 8 GPUs",
         ]
         assert await barriers(page) == []
@@ -111,7 +112,7 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
         # A change of the cluster is seen without a reload; choice and focus stay.
         await page.focus("#profile-option-gpu-slice--memory")
         made.availability["gpu-whole/count=8"] = FREE
-        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text("8 · free now")
+        await expect(options_of(page, "gpu-whole", "count").nth(3)).to_have_text("8 · free now")
         await expect(badge(page, "gpu-whole")).to_have_text("free now")
         assert await page.evaluate("document.activeElement.id") == "profile-option-gpu-slice--memory"
         assert await page.input_value("#profile-option-gpu-slice--memory") == "20"
@@ -170,6 +171,11 @@ async def test_a_phone_and_a_dark_page(browser, embedded_cluster, tmp_path):
                     "all => all.map((each) => each.offsetHeight)"
                 )
                 assert max(heights) < 32, "each label fits one line"
+                # What is out of use says until when, in the zone of the browser.
+                await in_zone(page, "Asia/Kolkata")
+                await page.select_option("#profile-option-gpu-whole--count", "4")
+                await playwright.expect(badge(page, "gpu-whole")).to_have_text("out of use")
+                await page.get_by_text("taken out of use by an administrator until 2036-11-30 01:30.").wait_for()
                 await page.get_by_text("What the labels mean").click()
                 colours = await page.locator(".dra-meaning").evaluate_all(
                     "all => all.map((each) => [each.textContent, getComputedStyle(each).backgroundColor])"

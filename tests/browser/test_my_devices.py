@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from dra_spawner.kube.client.api import resource_path
-from tests.browser.hub_browser import chromium, logged_in, picture
+from tests.browser.hub_browser import chromium, in_zone, logged_in, picture
 from tests.browser.jupyter_extension import installed
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
@@ -72,6 +72,14 @@ async def ends_soon(route) -> None:
     await route.fulfill(response=answer, json={**await answer.json(), "ends_in_seconds": 599, "ends_soon": True})
 
 
+async def drained(route) -> None:
+    """The server's answer while its device is drained, with a time as the hub writes it."""
+    answer = await route.fetch()
+    found = await answer.json()
+    found["devices"][0] |= {"faulty": True, "health_sentence": "This server is ended at 2036-11-29 20:00 UTC."}
+    await route.fulfill(response=answer, json=found)
+
+
 async def refreshed_until(page, text) -> None:
     """Let time pass for the panel, until it shows a text."""
 
@@ -95,6 +103,7 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
             assert await status_for(hub, token) == 403, "no other user gets an answer"
         page = await logged_in(browser, hub.url, "ada")
         await page.clock.install()
+        await in_zone(page, "Asia/Kolkata")
         await page.goto(f"{hub.url}/user/ada/lab")
         tab = page.get_by_role("tab", name="My devices")
         panel = page.get_by_role("region", name="My devices")
@@ -110,6 +119,11 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         await refreshed_until(page, panel.get_by_text(ENDS_SOON))
         await page.get_by_role("alert").get_by_text("Save your work.").hover()
         await picture(page, "my-devices-end")
+        await page.unroute_all()
+        await page.route("**/dra-spawner/devices*", drained)
+        ended = "This server is ended at 2036-11-30 01:30."
+        await refreshed_until(page, panel.get_by_text(ended))
+        await page.get_by_role("alert").get_by_text(f"gpu-0: {ended}").wait_for()
         await page.unroute_all()
 
         slices = resource_path("resource.k8s.io/v1", "resourceslices")

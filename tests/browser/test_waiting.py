@@ -115,6 +115,23 @@ async def test_what_would_start_now_is_offered_and_starts_with_one_click(embedde
         assert sorted(each["metadata"]["name"] for each in pods) == ["jupyter-ada", "jupyter-eve"]
 
 
+async def test_offers_end_with_the_wait(embedded_cluster: ClusterUnderTest):
+    await embedded_cluster.start_kubelet(
+        start_seconds=lambda pod: 3600.0 if pod["metadata"]["name"] == "jupyter-eve" else 0.0
+    )
+    async with waiting_hub(embedded_cluster) as made:
+        page = await made.waiting_page("eve")
+        await page.clock.install()
+        await page.reload()
+        offers = page.get_by_role("region", name="While you wait")
+        await offers.get_by_role("button").first.wait_for()
+        # From now on the page asks when it is told something, and not every five seconds.
+        await page.clock.pause_at(await page.evaluate("Date.now() / 1000 + 600"))
+        await made.hub.stop_server("ada")
+        await page.locator("#progress-message .dra-line").get_by_text("A machine was found.").wait_for()
+        await playwright.expect(offers).not_to_be_visible()
+
+
 async def test_a_lost_connection_is_said_and_found_again(embedded_cluster: ClusterUnderTest):
     async with waiting_hub(embedded_cluster) as made:
         page = await made.waiting_page("eve")

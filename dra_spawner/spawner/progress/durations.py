@@ -11,8 +11,12 @@ _SHORTEST_WAIT = 0.9
 
 
 def duration_text(seconds: float) -> str:
-    """A duration in whole seconds, or in minutes from two minutes on."""
-    return f"{seconds:.0f} seconds" if seconds < _SECONDS_BELOW else f"{seconds / _MINUTE:.0f} min"
+    """A duration in whole seconds, in minutes from two minutes on, or in hours and minutes from an hour on."""
+    if seconds < _SECONDS_BELOW:
+        return f"{seconds:.0f} seconds"
+    minutes = round(seconds / _MINUTE)
+    hours, rest = divmod(minutes, 60)
+    return " ".join([f"{hours} h"] * bool(hours) + [f"{rest} min"] * bool(rest))
 
 
 def so_far(elapsed_seconds: float, limit_seconds: float) -> str:

@@ -4,7 +4,15 @@ from dra_spawner.spawner.progress.durations import clean_up_seconds, duration_te
 
 
 def test_a_duration():
-    words = {6: "6 seconds", 119: "119 seconds", 120: "2 min", 600: "10 min", 3600: "60 min"}
+    words = {
+        6: "6 seconds",
+        119: "119 seconds",
+        120: "2 min",
+        600: "10 min",
+        3590: "1 h",
+        7140: "1 h 59 min",
+        28800: "8 h",
+    }
     assert {seconds: duration_text(seconds) for seconds in words} == words
 
 

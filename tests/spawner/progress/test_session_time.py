@@ -42,11 +42,11 @@ def test_no_time_of_a_hub_that_was_away_counts_and_each_end_has_its_notice(
 
 def test_what_the_user_reads() -> None:
     session = SessionTime(8 * 3600, 900, seen_at=100.0)
-    assert session.at(100.0).sentence(NOON) == "It ends at 2026-03-29 20:00 UTC, in 480 min."
+    assert session.at(100.0).sentence(NOON) == "It ends at 2026-03-29 20:00 UTC, in 8 h."
     late = session.at(100.0 + 8 * 3600 - 600)
     assert late.sentence(NOON) == "It ends at 2026-03-29 12:10 UTC, in 10 min. Save your work."
     assert late.as_json() == {"ends_in_seconds": 600, "ends_soon": True}
-    assert session.end_sentence == "It ran for 480 min, the longest time of its choice. You may start it again."
+    assert session.end_sentence == "It ran for 8 h, the longest time of its choice. You may start it again."
 
 
 @all_of_them(

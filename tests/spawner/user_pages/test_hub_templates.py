@@ -60,7 +60,7 @@ def home(environment, *servers):
     )
 
 
-@all_of_them("name", ["admin.html", "home.html", "not_running.html", "spawn.html", "spawn_pending.html"])
+@all_of_them("name", ["admin.html", "home.html", "not_running.html", "page.html", "spawn.html", "spawn_pending.html"])
 def test_each_template_extends_one_of_this_jupyterhub_with_a_block_that_it_has(name):
     environment = hub_environment()
     template = environment.get_template(name)
@@ -151,6 +151,8 @@ def test_foreign_text_stays_text():
 def test_an_administrators_template_stays():
     own = {"home.html": '{% extends "templates/home.html" %}{% block main %}Hello!{{ super() }}{% endblock %}'}
     text = home(hub_environment(own), server("second", ServerRecord.of_failure("No.")))
+    assert "draSpawnerTimes" in text[: text.index("<body")], "each page has the script of times"
+    text = text[text.index("<body") :]
     assert text.index("did not start") < text.index("Hello!") < text.index("Start")
 
 

@@ -123,9 +123,13 @@
   const availability = (name) => (name !== null && Object.hasOwn(choices, name) ? choices[name] : notKnown);
   const ageSeconds = () => (answeredAt === null ? null : (performance.now() - answeredAt) / 1000);
 
+  // As in dra-times.js; a page of an administrator may lack it.
+  const localTimes = window.draSpawnerTimes ?? ((text) => text);
+
   function setText(element, text) {
-    if (element.textContent !== text) {
-      element.textContent = text;
+    const shown = localTimes(text);
+    if (element.textContent !== shown) {
+      element.textContent = shown;
     }
   }
 

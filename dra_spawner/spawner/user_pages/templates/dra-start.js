@@ -15,9 +15,13 @@
     return element;
   };
 
+  // As in dra-times.js; a page of an administrator may lack it.
+  const localTimes = window.draSpawnerTimes ?? ((text) => text);
+
   function setText(element, text) {
-    if (element.textContent !== text) {
-      element.textContent = text;
+    const shown = localTimes(text);
+    if (element.textContent !== shown) {
+      element.textContent = shown;
     }
   }
 
@@ -35,7 +39,12 @@
     if (message) {
       new MutationObserver(() => {
         const line = message.querySelector(".dra-line") || message;
-        setText(said, line.textContent.replace(/ \([^()]* of at most [^()]*\)$/, ""));
+        const now = localTimes(line.textContent.replace(/ \([^()]* of at most [^()]*\)$/, ""));
+        if (said.textContent !== now) {
+          said.textContent = now;
+          // What was offered beside the last sentence may be over.
+          document.dispatchEvent(new Event("dra-spawner-start-news"));
+        }
       }).observe(message, { characterData: true, childList: true, subtree: true });
     }
     // JupyterHub opens the log of a failed start; here a sentence says why it failed.
@@ -140,6 +149,7 @@
     // The connection
 
     let timer = 0;
+    let questions = 0;
     let isLost = false;
     let timesOver = 0;
 
@@ -155,6 +165,8 @@
       if (document.visibilityState !== "visible") {
         return; // asks again when it is looked at
       }
+      questions += 1;
+      const question = questions;
       let answer = null;
       let status = 0;
       try {
@@ -169,7 +181,7 @@
       } catch {
         status = 0;
       }
-      if (hasFailed() || isSwitching) {
+      if (hasFailed() || isSwitching || question !== questions) {
         return;
       }
       if (status === 0 || status >= 500) {
@@ -208,6 +220,7 @@
 
     waiting.hidden = true;
     document.addEventListener("visibilitychange", () => plan(0));
+    document.addEventListener("dra-spawner-start-news", ask);
     plan(askEveryMilliseconds);
   });
 })();

@@ -18,14 +18,17 @@
     return element;
   };
 
+  // As in dra-times.js; a page of an administrator may lack it.
+  const localTimes = window.draSpawnerTimes ?? ((text) => text);
+
   function setText(element, text) {
-    if (element.textContent !== text) {
-      element.textContent = text;
+    const shown = localTimes(text);
+    if (element.textContent !== shown) {
+      element.textContent = shown;
     }
   }
 
-  const clock = (seconds) =>
-    new Date(1000 * seconds).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const clock = (seconds) => localTimes(`${new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ")} UTC`);
 
   document.addEventListener("DOMContentLoaded", () => {
     const place = document.getElementById("dra-tickets");
@@ -388,6 +391,7 @@
 
     // The start of this page is over: what is offered is other than while it waited.
     document.addEventListener("dra-spawner-start-over", () => plan(1000));
+    document.addEventListener("dra-spawner-start-news", () => plan(0));
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") {
         plan(0);

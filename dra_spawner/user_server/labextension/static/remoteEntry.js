@@ -44,9 +44,26 @@
     return (await version.get())();
   }
 
+  const digits = (number, length = 2) => String(number).padStart(length, "0");
+
+  /** A time by the clock of this browser: with its day, unless that is today. As in dra-times.js of the hub's pages. */
+  function timeText(moment) {
+    const clock = `${digits(moment.getHours())}:${digits(moment.getMinutes())}`;
+    const day = [digits(moment.getFullYear(), 4), digits(moment.getMonth() + 1), digits(moment.getDate())].join("-");
+    return moment.toDateString() === new Date().toDateString() ? clock : `${day} ${clock}`;
+  }
+
+  /** A sentence of the hub, whose times are in UTC, by the clock of this browser. */
+  function localTimes(text) {
+    return text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC/g, (written, day, clock) => {
+      const moment = new Date(`${day}T${clock}Z`);
+      return Number.isNaN(moment.getTime()) ? written : timeText(moment);
+    });
+  }
+
   function element(tag, text, name) {
     const made = document.createElement(tag);
-    made.textContent = text || "";
+    made.textContent = localTimes(text || "");
     if (name) {
       made.className = name;
     }
@@ -85,11 +102,10 @@
     if (!answer.endsAt) {
       return "";
     }
-    const time = { hour: "2-digit", minute: "2-digit" };
-    const isToday = answer.endsAt.toDateString() === new Date().toDateString();
-    const when = answer.endsAt.toLocaleString([], isToday ? time : { dateStyle: "medium", timeStyle: "short" });
+    const when = timeText(answer.endsAt);
     const minutes = Math.max(Math.floor((answer.endsAt - new Date()) / 60000), 0);
-    const left = minutes >= 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes} min`;
+    const hours = minutes >= 60 ? `${Math.floor(minutes / 60)} h` : "";
+    const left = [hours, minutes % 60 || !hours ? `${minutes % 60} min` : ""].filter(Boolean).join(" ");
     // A message stays as it is, while time goes on.
     return `Your server ends at ${when}${isForMessage ? "" : `, in ${left}`}.${answer.ends_soon ? " Save your work." : ""}`;
   }
@@ -142,7 +158,7 @@
     }
     parts.push(...(answer.use || []).map((each) => element("p", each)));
     if (answer.at && (devices.length || answer.known)) {
-      parts.push(element("p", `As of ${answer.at.toLocaleTimeString()}.`, "dra-note"));
+      parts.push(element("p", `As of ${timeText(answer.at)}.`, "dra-note"));
     }
     node.replaceChildren(...parts);
   }
@@ -236,7 +252,7 @@
         } else if (!warned.has(key)) {
           warned.add(key);
           // JupyterLab shows some 140 characters; the panel shows all.
-          const message = `${device.name}: ${device.health_sentence}`;
+          const message = localTimes(`${device.name}: ${device.health_sentence}`);
           void app.commands.execute("apputils:notify", { message, type: "warning", options: { autoClose: false } });
         }
       }

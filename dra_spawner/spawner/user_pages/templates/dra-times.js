@@ -1,0 +1,41 @@
+// Sentences of the hub have times in UTC, such as “2026-11-29 14:00 UTC”; a browser shows them in its own zone.
+(() => {
+  "use strict";
+  const ofHub = /(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC/g;
+  const digits = (number, length = 2) => String(number).padStart(length, "0");
+
+  // A time for people: with its day, unless that is today.
+  function timeText(moment) {
+    const clock = `${digits(moment.getHours())}:${digits(moment.getMinutes())}`;
+    const day = [digits(moment.getFullYear(), 4), digits(moment.getMonth() + 1), digits(moment.getDate())].join("-");
+    return moment.toDateString() === new Date().toDateString() ? clock : `${day} ${clock}`;
+  }
+
+  const withLocalTimes = (text) =>
+    text.replace(ofHub, (written, day, clock) => {
+      const moment = new Date(`${day}T${clock}Z`);
+      return Number.isNaN(moment.getTime()) ? written : timeText(moment);
+    });
+
+  // For scripts that set texts themselves: a text that changes twice would be read aloud again.
+  window.draSpawnerTimes = withLocalTimes;
+
+  function localize(root) {
+    const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    for (let node = root.nodeType === Node.TEXT_NODE ? root : texts.nextNode(); node; node = texts.nextNode()) {
+      const text = node.data.includes(" UTC") ? withLocalTimes(node.data) : node.data;
+      if (text !== node.data && !node.parentElement?.closest("script, style, textarea, pre, code")) {
+        node.data = text;
+      }
+    }
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    localize(document.body);
+    new MutationObserver((changes) => {
+      for (const { type, target, addedNodes } of changes) {
+        (type === "characterData" ? [target] : addedNodes).forEach(localize);
+      }
+    }).observe(document.body, { characterData: true, childList: true, subtree: true });
+  });
+})();
