@@ -181,6 +181,7 @@ def own_server_sentences(title: str) -> dict[str, str]:
     """The same of a class whose users may come, for a member whose own server is active, by what the server has."""
     return {
         "has": f"Your server has “{title}” already.",
+        "begins": f"Your server is starting. The choice of this class is “{title}”.",
         "starts": f"Your server is starting with “{title}”.",
         "other": f"Your server has another choice. Stop it, and start it again with “{title}”.",
     }

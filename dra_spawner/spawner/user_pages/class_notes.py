@@ -96,7 +96,8 @@ def _for_member(found: Mapping[str, Any], servers: Sequence[tuple[str, bool]]) -
         return {**found, "sentence": own.get("has" if any(same) else "starts", ""), "is_problem": False}
     if any(shape or runs for shape, runs in servers):
         return {**found, "sentence": own.get("other", "")}
-    return found
+    # It was ordered just now: before it has a pod, its choice is not known.
+    return {**found, "sentence": own.get("begins", ""), "is_problem": False}
 
 
 def _note(found: Mapping[str, Any], link: str) -> ClassNote:

@@ -132,7 +132,8 @@ def server(shape: str | None, *, runs: bool, pending: str | None = None) -> Simp
     "servers, said",
     {
         "none": ([], "Choose it."),
-        "ordered just now": ([server(None, runs=False, pending="spawn")], "Choose it."),
+        "ordered just now": ([server(None, runs=False, pending="spawn")], "It begins."),
+        "its pod tells no choice": ([server("", runs=False, pending="spawn")], "It begins."),
         "starts": ([server("gpu", runs=False, pending="spawn")], "It starts."),
         "runs": ([server("cpu", runs=True), server("gpu", runs=True)], "You have it."),
         "another starts": ([server("cpu", runs=False, pending="spawn")], "You have another."),
@@ -141,7 +142,13 @@ def server(shape: str | None, *, runs: bool, pending: str | None = None) -> Simp
     },
 )
 async def test_a_member_reads_what_is_so_of_the_own_server(servers: list[Any], said: str) -> None:
-    own = {"shape": "gpu", "has": "You have it.", "starts": "It starts.", "other": "You have another."}
+    own = {
+        "shape": "gpu",
+        "has": "You have it.",
+        "begins": "It begins.",
+        "starts": "It starts.",
+        "other": "You have another.",
+    }
     lab = news("eve", "Lab", "Choose it.", group="physics", is_problem=True, own_server=own)
     later = news("eve", "Later", "Choose that.", group="physics")
     async with ServiceStandIn().listening() as service:
@@ -151,7 +158,7 @@ async def test_a_member_reads_what_is_so_of_the_own_server(servers: list[Any], s
     await end_hub_side()
     part = text[text.index("Your classes") :].partition("</div>")[0]
     assert re.findall(r"CET: ([^<]*)</p>", part) == [said, "Choose that."]
-    assert ("alert" in part) == (said not in ("You have it.", "It starts."))
+    assert ("alert" in part) == (said not in ("You have it.", "It begins.", "It starts."))
 
 
 async def test_the_home_page_says_what_is_so_when_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

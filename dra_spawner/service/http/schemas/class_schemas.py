@@ -93,6 +93,7 @@ CLASS_NEWS: Final = record(
                         {
                             "shape": text("0123456789abcdef"),
                             "has": text("Your server has “A whole GPU” already."),
+                            "begins": text("Your server is starting. The choice of this class is “A whole GPU”."),
                             "starts": text("Your server is starting with “A whole GPU”."),
                             "other": text("Your server has another choice. Stop it, and start it again."),
                         }
