@@ -41,7 +41,7 @@ DRAINED: Final = CauseText(
     "what could run it is out of use",
     "It starts when that is back in use, or when enough else is free.",
 )
-#: The same where no other machine has what the server needs, and other servers use it there.
+#: The same where nothing else has what the server needs, and other servers use it there.
 CLOSED_AND_FULL: Final = replace(CLOSED, ends="It starts when the machine is open again and has enough free.")
 DRAINED_AND_FULL: Final = replace(DRAINED, ends="It starts when that is back in use and has enough free.")
 NO_MACHINE: Final = CauseText("No machine is there now.", "no machine is there", "It starts when one is added.")
@@ -109,11 +109,18 @@ def refusal_detail(fit: PodFit) -> str:
     return "; ".join(found) or NO_NODE
 
 
-def out_of_use(until: datetime | None) -> CauseText:
-    """Texts about what is drained, with the end if that is known."""
+def out_of_use(until: datetime | None, *, is_full: bool = False) -> CauseText:
+    """Texts about what is drained, with the end if that is known.
+
+    Parameters
+    ----------
+    is_full
+        Whether it is in use, too.
+    """
+    text = DRAINED_AND_FULL if is_full else DRAINED
     if until is None:
-        return DRAINED
-    return replace(DRAINED, now=f"{DRAINED.now.rstrip('.')} until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
+        return text
+    return replace(text, now=f"{text.now.rstrip('.')} until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
 
 
 def nearest_reason(refusals: Iterable[NodeAnswer]) -> NoFitReason | None:

@@ -17,7 +17,7 @@ TROUBLESHOOTING = PAGE.read_text()
 BY_HAND = re.sub(r"<!-- \w+, by python .*?<!-- end -->", "", TROUBLESHOOTING, flags=re.DOTALL)
 FOR_USERS = (ROOT / "docs" / "how-to" / "your-server.md").read_text()
 #: Devices, machines and times that a page for users has as examples.
-_EXAMPLES = r"(?: on machine |\bMachine )node-\d|\bgpu-\d|\d+ (?:GiB|min)(?: of memory(?= needed))?|(?<=\")\d+"
+_EXAMPLES = r"(?: on machine |\bMachine )node-\d|\bgpu-\d|\d+ (?:GiB|min|h)(?: of memory(?= needed))?|(?<=\")\d+"
 
 
 def sentences_of(page: str) -> list[str]:

@@ -36,6 +36,8 @@ class RefusalKind(StrEnum):
     """The device has less of a capacity than is needed, even when idle."""
     COUNTERS_DISABLED = "CountersDisabled"
     """The device consumes counters, and the feature is off."""
+    TAINT_IN_USE = "TaintInUse"
+    """The device has such a taint, and too little of it is free, too."""
     TAKEN_HERE = "TakenHere"
     """This request, or another one of the same pod, has the device already."""
     IN_USE = "InUse"
@@ -86,6 +88,9 @@ _ALL_IN_USE: Final = "All devices of this kind are in use."
 _TELL: Final = "Please tell your administrator."
 _NO_SUCH_DEVICE: Final = "No machine has such a device now."
 _NO_KIND: Final = "no machine has a device of the kind that it asks for"
+_CLOSED: Final = "The devices that this choice asks for are closed to servers now."
+_CLOSED_NEVER: Final = "the devices that it asks for are closed to servers"
+_TAINT: Final = "taint {subject} not tolerated"
 _SWITCHED_OFF: Final = f"The devices of this choice need a function that is switched off. {_TELL}"
 _OFF: Final = "its devices need a function that is switched off"
 _TOO_MANY: Final = "it asks for more devices than any machine has"
@@ -143,10 +148,10 @@ DEVICE_CAUSES: Final[dict[RefusalKind, CauseText]] = {
         "{subject}: {left} left, {needed} needed",
     ),
     RefusalKind.TAINT: CauseText(
-        "The devices that this choice asks for are closed to servers now.",
-        "the devices that it asks for are closed to servers",
-        "The server starts when one is open again, or when another one is free.",
-        detail="taint {subject} not tolerated",
+        _CLOSED, _CLOSED_NEVER, "The server starts when one is open again, or when another one is free.", _TAINT
+    ),
+    RefusalKind.TAINT_IN_USE: CauseText(
+        _CLOSED, _CLOSED_NEVER, "The server starts when one is open again and has enough free.", f"{_TAINT}, and in use"
     ),
     RefusalKind.CONSTRAINT: CauseText(
         "No machine has free devices that belong together in the way that this choice asks for.",

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from dra_spawner.dra.allocation.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.allocation.cause_text import MACHINE_IS_ADDED
-from dra_spawner.dra.allocation.reasons import NoFitReason, RefusalKind, shortest
+from dra_spawner.dra.allocation.reasons import NoFitReason, Refusal, RefusalKind, shortest
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.model.objects import DeviceClass, DeviceTaintRule, Json, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.model.taint_rules import applied, with_rules
@@ -42,11 +42,14 @@ class Assessment:
         Why not, for people, or why that is not known; empty if it fits.
     outlook
         What ends the wait, for people, true only while the server waits; empty if waiting may not help.
+    nearest
+        What kept the nearest device from it; None if it fits, or if that is not known.
     """
 
     fits: bool | None = None
     sentence: str = ""
     outlook: str = ""
+    nearest: Refusal | None = None
 
 
 def assess(
@@ -105,7 +108,7 @@ def assess(
         )
     except _NoReason:
         return Assessment(False, "No machine has devices now.")
-    return Assessment(False, found.for_user.now, found.for_user.ends)
+    return Assessment(False, found.for_user.now, found.for_user.ends, found.nearest)
 
 
 class _NoReason(Exception):

@@ -170,7 +170,12 @@ class ExplainingSearch(Search):
 
     def _refusal(self, alternative: PreparedAlternative, candidate: Candidate) -> Refusal | None:
         """Why the request cannot have the device; None if it could, but the search has been past it."""
-        refusal = self._mismatch(alternative, candidate) or self._use(alternative, candidate)
+        refusal = self._mismatch(alternative, candidate)
+        if refusal is None:
+            closed, use = self._taint(alternative, candidate), self._use(alternative, candidate)
+            # Where a device is closed, it is no use to wait until others leave it.
+            refusal = replace(closed, kind=RefusalKind.TAINT_IN_USE) if closed and use else closed or use
+        refusal = refusal or self._constraint(alternative, candidate)
         return replace(refusal, device=candidate.device.id) if refusal is not None else None
 
     def _mismatch(self, alternative: PreparedAlternative, candidate: Candidate) -> Refusal | None:
@@ -214,10 +219,21 @@ class ExplainingSearch(Search):
                 return Refusal(
                     RefusalKind.COUNTERS, None, str(short.counter), _amount(short.left), _amount(short.needed)
                 )
-        taint = blocking_taint(device.taints, alternative.wanted.tolerations) if self.features.device_taints else None
-        if taint is not None:
-            value = f"={taint.value}" if taint.value else ""
-            return Refusal(RefusalKind.TAINT, subject=f"{taint.key}{value}:{taint.effect}")
+        return None
+
+    def _taint(self, alternative: PreparedAlternative, candidate: Candidate) -> Refusal | None:
+        """What closes the device to the request."""
+        if not self.features.device_taints:
+            return None
+        taint = blocking_taint(candidate.device.taints, alternative.wanted.tolerations)
+        if taint is None:
+            return None
+        value = f"={taint.value}" if taint.value else ""
+        return Refusal(RefusalKind.TAINT, subject=f"{taint.key}{value}:{taint.effect}")
+
+    def _constraint(self, alternative: PreparedAlternative, candidate: Candidate) -> Refusal | None:
+        """Why the device does not go with the others."""
+        device = candidate.device
         for constraint in self.constraints[alternative.claim_index]:
             if not constraint.add(alternative.request_name, alternative.alternative_name, device):
                 return Refusal(RefusalKind.CONSTRAINT, subject=constraint.attribute_name)

@@ -14,6 +14,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.dra.model.objects import DeviceClass
 from dra_spawner.kube.client.api import KubernetesError
 from dra_spawner.profiles.compiler.extended_resources import of_pod
+from dra_spawner.spawner.devices.drain_notes import drain_notes
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
 from dra_spawner.spawner.objects.shared_objects import MAX_PODS_OF_A_CLAIM
 
@@ -217,7 +218,25 @@ async def assess_within_limits(
         )
 
     assessment = await asyncio.to_thread(search)
+    if (closed := _closed_device(assessment, seen.rules)) is not None:
+        return closed
     return Diagnosis(assessment.sentence, fits=assessment.fits, outlook=assessment.outlook)
+
+
+def _closed_device(assessment: Assessment, rules: list[JsonObject]) -> Diagnosis | None:
+    """The diagnosis for devices that are drained; None if others are what the server lacks."""
+    from dra_spawner.dra.allocation.cause_text import RefusalKind
+    from dra_spawner.simulator.refusal_text import out_of_use
+
+    nearest = assessment.nearest
+    if nearest is None or nearest.kind not in (RefusalKind.TAINT, RefusalKind.TAINT_IN_USE):
+        return None
+    note = drain_notes(rules).get(nearest.device) if nearest.device is not None else None
+    if note is None:
+        return None
+    text = out_of_use(note.until, is_full=nearest.kind is RefusalKind.TAINT_IN_USE)
+    detail = f"device {'/'.join(nearest.device or ())} is drained"
+    return Diagnosis(text.now, fits=False, outlook=text.ends, detail=detail)
 
 
 def _refuses_drained_nodes(pod: Mapping[str, Any]) -> bool:

@@ -18,9 +18,9 @@ from dra_spawner.dra.model.devices import PoolId, ResourceSlice
 from dra_spawner.dra.model.objects import DeviceTaintRule
 from dra_spawner.dra.model.taint_rules import applied, with_rules
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.spawner.devices.drain_notes import drain_notes
 from dra_spawner.spawner.devices.held import held_claims
 from dra_spawner.spawner.devices.reader import Reading, decoded, device_reader, readable
-from dra_spawner.spawner.my_devices.drain_notes import drain_notes
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices, is_consumer, own_devices
 from dra_spawner.spawner.my_devices.own_server_handler import OwnParts, OwnServerHandler
 from dra_spawner.spawner.my_devices.published import PublishedDevices

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from dra_spawner.dra.model.devices import Device, DeviceId, PoolId, ResourceSlice
-from dra_spawner.spawner.my_devices.drain_notes import DrainNote
+from dra_spawner.spawner.devices.drain_notes import DrainNote
 
 
 @dataclass(frozen=True, slots=True)

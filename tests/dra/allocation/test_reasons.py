@@ -114,6 +114,20 @@ def why(slices: Any, claim: Any, existing: Any = (), **more: Any) -> NoFitReason
             RefusalKind.TAINT,
             "taint bad=y:NoSchedule not tolerated",
         ),
+        "taint-and-in-use": (
+            [device_json("a", taints=[{"key": "bad", "value": "y", "effect": "NoSchedule"}])],
+            request(),
+            [used(result("a"))],
+            RefusalKind.TAINT_IN_USE,
+            "taint bad=y:NoSchedule not tolerated, and in use",
+        ),
+        "in-use-nearer-than-that": (
+            [device_json("a", taints=[{"key": "bad", "value": "y", "effect": "NoSchedule"}]), device_json("b")],
+            request(),
+            [used(result("a"), result("b"))],
+            RefusalKind.IN_USE,
+            "in use",
+        ),
         "too-few": ([A100], request(count=2), [], RefusalKind.TAKEN_HERE, "only 1 of 2 devices"),
     },
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
 
 from dra_spawner import names
-from dra_spawner.simulator.refusal_text import CLOSED, CLOSED_AND_FULL, DRAINED, DRAINED_AND_FULL
+from dra_spawner.placeholders.planner.targets.device_drains import rules_of
+from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind
+from dra_spawner.simulator.refusal_text import CLOSED, CLOSED_AND_FULL, DRAINED, DRAINED_AND_FULL, out_of_use
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader
 from tests.all_of_them import all_of_them
@@ -14,6 +17,7 @@ from tests.integration.devices import classes, node_with, whole
 GPU = {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
 SPARES = {"key": f"{names.DRAIN_SPARES_PREFIX}x", "operator": "Exists"}
 POD = {"spec": {"affinity": {"nodeAffinity": {"terms": [SPARES]}}}}
+UNTIL: Final = datetime(2036, 11, 29, 14, tzinfo=UTC)
 IN_USE = "All devices of this kind are in use. The server starts as soon as one is free."
 
 
@@ -36,6 +40,14 @@ def node(name: str, *devices: str, state: str = "") -> list[dict[str, Any]]:
     return found
 
 
+def drained(node: str, device: str) -> dict[str, Any]:
+    """The rule by which the service drains a device."""
+    name = f"gpu.example.com/{node}/{device}"
+    setting = Override(OverrideKind.DEVICES, name, "user ada", UNTIL, UNTIL, "fan")
+    (rule,) = rules_of({name: setting}, UNTIL - timedelta(hours=1), "jhub", "").values()
+    return {**rule, "kind": "DeviceTaintRule"}
+
+
 @all_of_them(
     "objects, claims, said",
     {
@@ -52,6 +64,17 @@ def node(name: str, *devices: str, state: str = "") -> list[dict[str, Any]]:
         ),
         "drained with room": ([*node("a", "gpu-0", state="drained"), *node("b")], [], DRAINED),
         "cordoned with room": (node("a", "gpu-0", state="cordoned"), [], CLOSED),
+        "its device is drained": ([*node("a", "gpu-0"), drained("a", "gpu-0")], [], out_of_use(UNTIL)),
+        "its device is drained and in use": (
+            [*node("a", "gpu-0"), drained("a", "gpu-0")],
+            [held("a", "gpu-0")],
+            out_of_use(UNTIL, is_full=True),
+        ),
+        "another device may be free first": (
+            [*node("a", "gpu-0", "gpu-1"), drained("a", "gpu-0")],
+            [held("a", "gpu-0"), held("a", "gpu-1")],
+            None,
+        ),
         "another one may be free first": (
             [*node("a", "gpu-0", state="drained"), *node("b", "gpu-1")],
             [held("a", "gpu-0"), held("b", "gpu-1")],
@@ -62,10 +85,11 @@ def node(name: str, *devices: str, state: str = "") -> list[dict[str, Any]]:
 async def test_machines_that_take_no_new_servers(objects: Any, claims: Any, said: Any) -> None:
     slices = [each for each in objects if each["kind"] == "ResourceSlice"]
     nodes = [each for each in objects if each["kind"] == "Node"]
+    rules = [each for each in objects if each["kind"] == "DeviceTaintRule"]
 
     class Reader:
         async def objects(self) -> DeviceObjects:
-            return DeviceObjects(classes(), slices, claims, nodes, [])
+            return DeviceObjects(classes(), slices, claims, nodes, rules)
 
     found = await diagnose(cast(DeviceReader, Reader()), {"gpu": GPU}, pod=POD)
     assert found.while_waiting == (said.waiting if said is not None else IN_USE)

@@ -28,7 +28,7 @@ from dra_spawner.placeholders.planner.targets.pod_shapes import OwnShapes
 from dra_spawner.placeholders.planner.targets.shapes import Shape
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.pods import Pod
-from dra_spawner.simulator.refusal_text import CLOSED, DRAINED, NO_MACHINE
+from dra_spawner.simulator.refusal_text import CLOSED, DRAINED, DRAINED_AND_FULL, NO_MACHINE
 from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
@@ -186,10 +186,24 @@ def test_cordoned_nodes_closed_devices_and_no_node_have_texts_of_their_own() -> 
         placement = world.placement(GPU)
         found = outlook_of(world, world.view(), placement)
         assert (found.state, found.sentence.startswith(sentence)) == (AvailabilityState.CLOSED, True)
+        assert found.sentence.endswith(
+            f"or when {'enough else' if key == names.DRAINED_DEVICE else 'another one'} is free."
+        )
         assert (f"drain {'/'.join(item.devices[0].id)} --end" in placement.reason) is (key == names.DRAINED_DEVICE)
     world = hub((GPU, 0, 9))
     found = outlook_of(world, world.view(), world.placement(GPU))
     assert (found.state, found.sentence) == (AvailabilityState.WAITS, NO_MACHINE.waiting)
+
+
+def test_a_closed_device_that_is_in_use_is_closed_all_the_same() -> None:
+    world = hub((GPU, 0, 9), nodes=("a",), gpus=1)
+    start(world, "ada", GPU)
+    world.settle()
+    (item,) = world.snapshot.slices.values()
+    taints = (Taint(names.DRAINED_DEVICE, "", "NoSchedule"),)
+    world.snapshot.put(replace(item, devices=tuple(replace(each, taints=taints) for each in item.devices)))
+    found = outlook_of(world, world.view(), world.placement(GPU))
+    assert (found.state, found.sentence) == (AvailabilityState.CLOSED, DRAINED_AND_FULL.waiting)
 
 
 def test_one_more_node_like_a_drained_one_would_help() -> None:

@@ -24,10 +24,13 @@ class DrainNote:
         In the words of the administrator, or what the node reports; may be empty.
     evict_at
         When servers that still have it are ended; None for never.
+    until
+        When it is back; None if that is not known.
     """
 
     reason: str = ""
     evict_at: datetime | None = None
+    until: datetime | None = None
 
     @property
     def sentence(self) -> str:
@@ -52,7 +55,11 @@ def drain_notes(rules: Iterable[JsonObject]) -> Mapping[DeviceId, DrainNote]:
                 continue
             notes = metadata.get("annotations") or {}
             device = DeviceId(selector["driver"], selector["pool"], selector["device"])
-            found[device] = DrainNote(_text(notes.get(names.REASON)), _moment(notes.get(names.EVICTS_AT)))
+            found[device] = DrainNote(
+                _text(notes.get(names.REASON)),
+                _moment(notes.get(names.EVICTS_AT)),
+                _moment(notes.get(names.DRAINED_UNTIL)),
+            )
     return found
 
 

@@ -9,8 +9,8 @@ from dra_spawner import names
 from dra_spawner.dra.model.devices import DeviceId
 from dra_spawner.placeholders.planner.targets.device_drains import rules_of
 from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind
+from dra_spawner.spawner.devices.drain_notes import drain_notes
 from dra_spawner.spawner.my_devices.device_health import HealthState
-from dra_spawner.spawner.my_devices.drain_notes import drain_notes
 from dra_spawner.spawner.my_devices.own_devices import own_devices
 from dra_spawner.spawner.my_devices.published import PublishedDevices
 from tests.spawner.my_devices.objects import claim, gpu, pod, slice_of
