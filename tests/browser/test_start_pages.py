@@ -93,7 +93,7 @@ async def test_servers_that_stay_pending(embedded_cluster: ClusterUnderTest):
         assert "patient" not in await page.locator("body").inner_text()
         await assert_easy_to_use(page, "start-waits")
         await other.locator("#progress-message .dra-line").get_by_text("One other server has waited longer.").wait_for()
-        await line.get_by_text(re.compile(r"\(([1-9]\d+ s|\d+ min) of at most 60 min\)")).wait_for()
+        await line.get_by_text(re.compile(r"\(([1-9]\d+ s|\d+ min) of at most 1 h\)")).wait_for()
         seen = await line.inner_text()
         assert "nodes are available" not in seen
         assert "ada" not in seen

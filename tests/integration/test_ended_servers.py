@@ -143,7 +143,7 @@ async def test_a_server_whose_time_is_over_is_stopped_and_no_jump_of_the_clock_e
     home.record = replace(home.record, session=replace(session, ran=3600.0))
     statuses = await asyncio.gather(spawner.poll(), spawner.poll())
     assert statuses.count(0) == 1, statuses
-    assert home.record.failure == "It ran for 60 min, the longest time of its choice. You may start it again."
+    assert home.record.failure == "It ran for 1 h, the longest time of its choice. You may start it again."
     await ended_hub.stop("ada")
     await ended_hub.nothing_is_left()
 

@@ -13,7 +13,7 @@ from tests.all_of_them import all_of_them
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 WARNED = Notice(NOW - MINUTE, NOW - 60 * MINUTE, NOW + 14 * MINUTE, keeps_left=1)
-HEAD = "Nothing has computed on this server for 60 min, so it is stopped "
+HEAD = "Nothing has computed on this server for 1 h, so it is stopped "
 TAIL = ", and others can use its devices. Files stay; variables of notebooks are lost."
 
 
@@ -57,6 +57,6 @@ def test_a_pod_that_says_nothing(pod: Any) -> None:
 def test_the_end_of_a_server_is_that_of_a_stop_for_some_minutes() -> None:
     pod = {"metadata": {"annotations": {names.IDLE_NOTICE: Notice(NOW, NOW - 60 * MINUTE, NOW, stopped_at=NOW).text()}}}
     notice = notice_of_pod(pod)
-    sentence = "Nothing computed on it for 60 min, so its devices are free for others now."
+    sentence = "Nothing computed on it for 1 h, so its devices are free for others now."
     assert [stop_sentence(notice, NOW + each * MINUTE) for each in (-1, 0, 5, 6)] == [sentence, sentence, sentence, ""]
     assert stop_sentence(WARNED, NOW) == ""
