@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,6 +29,15 @@ def _announcement(each: Occurrence) -> tuple[object, ...]:
     """What is equal of one event in two calendars: more than its UID, by which a calendar could hide another's."""
     times = each.begins.timestamp(), each.ends.timestamp()
     return each.uid, *times, each.profile, each.users, each.counts, each.ramp
+
+
+def _numbered(found: Iterable[Occurrence]) -> Iterator[Occurrence]:
+    """Occurrences, of which each differs from all others in more than its number of users and its end."""
+    seen = Counter[tuple[object, ...]]()
+    for each in found:
+        same = each.source, each.name, each.profile, each.begins.timestamp(), each.entry_id
+        seen[same] += 1
+        yield replace(each, entry_id=f"{seen[same]}") if seen[same] > 1 else each
 
 
 class CalendarBook:
@@ -60,7 +71,7 @@ class CalendarBook:
             mine = [each for each in source.occurrences() if each.ends > begins and each.begins < ends]
             found += (each for each in mine if _announcement(each) not in elsewhere)
             elsewhere |= {_announcement(each) for each in mine if each.uid}
-        return tuple(sorted(found, key=lambda each: (each.begins.timestamp(), each.name, each.profile)))
+        return tuple(sorted(_numbered(found), key=lambda each: (each.begins.timestamp(), each.name, each.profile)))
 
     def problems(self, now: datetime) -> tuple[str, ...]:
         """Problems of calendars, as sentences without their full stop."""

@@ -85,7 +85,8 @@ class _Window:
 def outcome_key(occurrence: Occurrence) -> str:
     """The name under which the outcome of one time of a class is stored."""
     begins = occurrence.begins.astimezone(UTC).isoformat()
-    parts = "\0".join((occurrence.source, occurrence.name, occurrence.profile, begins))
+    own = (occurrence.entry_id,) if occurrence.entry_id else ()
+    parts = "\0".join((occurrence.source, occurrence.name, occurrence.profile, begins, *own))
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 
@@ -34,6 +34,8 @@ class CalendarEntry:
         Last day of a weekly entry; None for a single one.
     skipped
         Days on which a weekly entry does not take place.
+    id
+        Id of an added entry; empty of others, and of one that is not added yet.
     """
 
     name: str
@@ -43,6 +45,7 @@ class CalendarEntry:
     zone: tzinfo
     weekly_until: date | None = None
     skipped: frozenset[date] = frozenset()
+    id: str = ""
 
     def occurrences(self, begins: datetime, ends: datetime, source: str) -> Iterator[Occurrence]:
         """Occurrences between two times with time zones, in the order of their begin.
@@ -65,9 +68,7 @@ class CalendarEntry:
     def _occurrence(self, start: datetime, source: str) -> Occurrence:
         demand = self.demand
         end = (start.astimezone(UTC) + self.lasts).astimezone(self.zone)
-        usual = Occurrence(self.name, demand.profile, start, end, demand.users, demand.counts, source=source)
-        if demand.ramp is None:
-            return usual
-        return Occurrence(
-            self.name, demand.profile, start, end, demand.users, demand.counts, ramp=demand.ramp, source=source
+        usual = Occurrence(
+            self.name, demand.profile, start, end, demand.users, demand.counts, source=source, entry_id=self.id
         )
+        return replace(usual, ramp=demand.ramp) if demand.ramp is not None else usual

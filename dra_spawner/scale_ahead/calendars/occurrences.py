@@ -43,6 +43,9 @@ class Occurrence:
     uid: str = field(default="", compare=False)
     """Identifier of the event (RFC 5545), the same in each calendar that has it; empty of entries."""
 
+    entry_id: str = ""
+    """Id of an added entry, and a number where others announce the same, so that each counts; empty otherwise."""
+
     def __post_init__(self) -> None:
         for which, moment in (("begins", self.begins), ("ends", self.ends)):
             if moment.utcoffset() is None:

@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -206,7 +206,7 @@ class AddedEntries:
             owner = owners.get(name)
             by, at = (owner.by, owner.at) if owner is not None else ("", None)
             try:
-                found.append(AddedEntry(name, written, self.read(written), by, at))
+                found.append(AddedEntry(name, written, replace(self.read(written), id=name), by, at))
             except ValueError as error:
                 log.warning("An added calendar entry is invalid, and ignored: id=%s problem=%s", name, error)
         return tuple(sorted(found, key=lambda each: (each.entry.begins, each.id)))

@@ -33,6 +33,9 @@ _MAX_OPEN: Final = 5
 _KEPT: Final = timedelta(days=14)
 
 
+_ANOTHER: Final = "If there is another one at the same time, give it another title."
+
+
 class ClassRefused(Exception):
     """Raised for a class or a request that is not allowed; the message is a sentence."""
 
@@ -71,7 +74,7 @@ class AnnouncedClasses:
     def __init__(self, controller: ScaleAheadController, added: AddedEntries) -> None:
         self._controller = controller
         self._added = added
-        self._owners: tuple[tuple[AddedEntry, ...], dict[tuple[str, str], str]] = (), {}
+        self._owners: tuple[tuple[AddedEntry, ...], dict[str, str]] = (), {}
 
     @property
     def records(self) -> ClassRecords:
@@ -100,8 +103,8 @@ class AnnouncedClasses:
             return ""
         items = self._added.items
         if self._owners[0] is not items:
-            self._owners = items, {(each.entry.name, each.entry.demand.profile): each.by for each in items}
-        return self._owners[1].get((occurrence.name, occurrence.profile), "")
+            self._owners = items, {each.id: each.by for each in items}
+        return self._owners[1].get(occurrence.entry_id, "")
 
     def requests(self, who: Announcer) -> dict[str, ClassRequest]:
         """Requests that a person may see, the oldest first."""
@@ -158,6 +161,7 @@ class AnnouncedClasses:
         name, entry = secrets.token_hex(_ID_BYTES), self.read(written)
 
         def change(present: Overrides) -> Overrides:
+            self._refuse_second(present, who, entry, group)
             self._check_limits(present, who, entry)
             return _fitting(self._tidied(present, who).with_entry(name, written, who.name, self._now, group))
 
@@ -181,6 +185,7 @@ class AnnouncedClasses:
 
         def change(present: Overrides) -> Overrides:
             self._require(present, name, who)
+            self._refuse_second(present, who, entry, group, name)
             self._check_limits(present, who, entry, name)
             kept = {**written, "users": self._counted_as(present.entries[name], entry.demand)}
             changed = present.with_entry(name, kept, who.name, self._now, group)
@@ -269,6 +274,8 @@ class AnnouncedClasses:
             mine = [each for each in present.classes.requests.values() if each.by == who.name and each.is_open]
             if len(mine) >= _MAX_OPEN:
                 raise ClassRefused(f"You have {len(mine)} requests that are not answered. Withdraw one.")
+            if any((each.written, each.group) == (written, group) for each in mine):
+                raise ClassRefused(f"You have asked for this class already. {_ANOTHER}")
             request = ClassRequest(written, who.name, self._now, group)
             return _fitting(replace(present, classes=present.classes.with_request(name, request)))
 
@@ -374,6 +381,14 @@ class AnnouncedClasses:
             return
         if refusal := who.limits.refusal(entry, self._entries_of(present, who.name, name).values(), self._now):
             raise ClassRefused(f"{refusal} An administrator may allow more: ask for the class.")
+
+    def _refuse_second(
+        self, present: Overrides, who: Announcer, entry: CalendarEntry, group: str, name: str = ""
+    ) -> None:
+        """Refuse a class that the person has announced already, as by a form that is sent twice."""
+        for other, known in self._entries_of(present, who.name, name).items():
+            if known == entry and present.classes.owners[other].group == group:
+                raise ClassRefused(f"You have announced this class already. {_ANOTHER}")
 
     def _tidied(self, present: Overrides, who: Announcer) -> Overrides:
         """The same without own classes that are long over, so that they do not use up the storage."""

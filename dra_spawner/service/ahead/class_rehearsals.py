@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
@@ -63,7 +64,7 @@ class ClassRehearsals:
 
     def last(self, time: Occurrence) -> Rehearsal | None:
         """The last rehearsal of a time of a class, also one that a form has asked for before it was announced."""
-        return self.of_entries.get(time) or self._asked.get(time)
+        return self.of_entries.get(time) or self._asked.get(_not_added(time))
 
     def last_of(self, entry: CalendarEntry) -> Rehearsal | None:
         """The last rehearsal of the next time of a class."""
@@ -75,7 +76,7 @@ class ClassRehearsals:
         for time in (self.next_time(each.entry) for each in self._added.items if each.id == name):
             self.of_entries = {each: found for each, found in self.of_entries.items() if each != time}
             if time is not None:
-                self._asked.pop(time, None)
+                self._asked.pop(_not_added(time), None)
                 (self._trusted or set()).discard(time)
         self._is_changed.set()
 
@@ -127,6 +128,7 @@ class ClassRehearsals:
             if (found := self._fresh(each, now) or await self.of_time(each)) is not None:
                 done += 1
                 self.of_entries = {**self.of_entries, each: found}
+                self._asked.pop(_not_added(each), None)  # it says nothing of another class like this one
         for name, time in islice(self._askable(opened), _MAX_REQUESTS):
             last = self.of_requests.get(name)
             if done >= _AT_ONCE or (last is not None and now - last.now < _FRESH):
@@ -136,7 +138,7 @@ class ClassRehearsals:
                 self.of_requests = {**self.of_requests, name: found}
 
     def _fresh(self, time: Occurrence, now: datetime) -> Rehearsal | None:
-        found = self._asked.get(time)
+        found = self._asked.get(_not_added(time))
         return found if found is not None and now - found.now < _FRESH else None
 
     def _askable(self, requests: Mapping[str, ClassRequest]) -> Iterator[tuple[str, Occurrence]]:
@@ -178,8 +180,14 @@ class ClassRehearsals:
         expected = expected_by_occurrence(occurrence, choice, shapes[choice])
         without = set(self._times(instead_of)) if instead_of is not None else ()
         found = await self._rehearsals.of_users(expected, entry=occurrence, without=without)
-        self._asked.pop(occurrence, None)
-        self._asked[occurrence] = found
+        asked = _not_added(occurrence)
+        self._asked.pop(asked, None)
+        self._asked[asked] = found
         if len(self._asked) > _MAX_ASKED:
             del self._asked[next(iter(self._asked))]
         return found
+
+
+def _not_added(time: Occurrence) -> Occurrence:
+    """A time as the form knows it, before its class is added."""
+    return replace(time, entry_id="")

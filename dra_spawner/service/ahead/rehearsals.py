@@ -226,12 +226,10 @@ class Rehearsals:
     ) -> Rehearsal:
         """Rehearse announced users, beside the calendars' entries of the same time. Only one rehearsal runs at a time.
 
-        An entry that announces the same is taken for these users.
-
         Parameters
         ----------
         entry
-            What announces them, or will when it is approved. None: nothing does yet.
+            What announces them, or will when it is added. None: an entry that announces the same is taken for it.
         without
             Times that are announced, and are not beside them: the entry takes their place.
 
@@ -247,7 +245,14 @@ class Rehearsals:
                 other = self._announced(occurrence) if occurrence.begins > now and occurrence not in without else None
                 if other is not None and other.is_beside(expected):
                     announced.append(other)
-            same = next((each for each in announced if each.announces(expected)), None)
+            same = next(
+                (
+                    each
+                    for each in announced
+                    if (each.entry == entry if entry is not None else each.announces(expected))
+                ),
+                None,
+            )
             if same is None:
                 ends = entry.ends if entry is not None else expected.begins.astimezone(UTC) + _AT_LEAST
                 same = AnnouncedUsers(expected, ends, self._not_prepared(expected), entry)

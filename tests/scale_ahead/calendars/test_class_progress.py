@@ -75,6 +75,14 @@ def test_sentences() -> None:
     assert {progress_sentence(time, *each) for each in cases.values()} == set(cases)
 
 
+def test_classes_that_are_written_alike_are_counted_one_after_the_other() -> None:
+    classes = [replace(lab(), users=2, entry_id=each) for each in ("a", "b")]
+    servers = [SeenServer(BEGIN + timedelta(seconds=each), 1.0) for each in range(3)]
+    found = progress_of_classes(classes, servers, 1, MARGIN, BEGIN)
+    assert [(found[each].came, found[each].prepared) for each in classes] == [(2, 0), (1, 1)]
+    assert len(set(map(outcome_key, classes))) == 2
+
+
 def test_the_nearest_times() -> None:
     times = [lab(hours=each) for each in (-48, -24, 0, 24)]
     assert nearest(iter(times), BEGIN + timedelta(minutes=30)) == (times[2], times[1])

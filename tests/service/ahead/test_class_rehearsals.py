@@ -10,9 +10,11 @@ from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome,
 from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
 from dra_spawner.service.ahead.added_entries import AddedEntries
+from dra_spawner.service.ahead.announced_classes import AnnouncedClasses
 from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from tests.placeholders.planner.simulated_cluster import START
+from tests.presence import present
 from tests.service.ahead.acting_service import controller
 
 ADA = "user ada"
@@ -67,7 +69,7 @@ async def test_a_verdict_that_a_form_has_found_is_kept_and_one_of_another_number
     assert list(rehearsals.of_entries.values()) == [found]
     # Its outcome is stored by name and time, whatever the number of users is.
     outcome = ClassOutcome(time.begins).rehearsed("Yes.", START, is_possible=True)
-    classes = asked.classes.with_outcomes({outcome_key(time): outcome})
+    classes = asked.classes.with_outcomes({outcome_key(replace(time, entry_id="lab")): outcome})
     put(replace(asked, classes=classes).with_entry("lab", {**lab, "users": "90 of gpu-slice"}, ADA, START), 3)
     await rehearsals.refresh()
     assert [each.users for each in rehearsals.of_entries] == [90]
@@ -76,3 +78,25 @@ async def test_a_verdict_that_a_form_has_found_is_kept_and_one_of_another_number
     rehearsals.forget()
     await rehearsals.refresh()
     assert not rehearsals.of_entries, "what an earlier leader has stored counts"
+
+
+async def test_classes_that_are_written_alike_are_two_classes() -> None:
+    """Of two teachers, or of two groups: each has a verdict and an owner of its own, and users of both are counted."""
+    service = controller(most=30)
+    settings = Overrides()
+    for by in ("user ada", "user ben"):
+        settings = settings.with_entry(
+            f"lab-of-{by[5:]}", {**written("gpu-slice", 4), "users": "20 of gpu-slice"}, by, START
+        )
+    service.overrides.put({"metadata": {"resourceVersion": "1"}, "data": overrides_data(settings)})
+    added = AddedEntries(service, lambda: None, has_history=False)
+    added.begin()
+    rehearsals = ClassRehearsals(service, Rehearsals(service), added)
+    times = [present(rehearsals.next_time(each.entry)) for each in added.items]
+    await rehearsals.refresh()
+    assert [present(rehearsals.last(each)).is_possible for each in times] == [True, False]
+    of_a_form = replace(times[0], entry_id="")
+    assert not present(await rehearsals.of_time(of_a_form)).is_possible, "a third one"
+    assert not present(await rehearsals.of_time(of_a_form, added.items[1].entry)).is_possible, "the second one, changed"
+    assert len(set(map(outcome_key, times))) == 2
+    assert list(map(AnnouncedClasses(service, added).owner_of_time, times)) == ["user ada", "user ben"]

@@ -88,6 +88,15 @@ async def test_entries_are_rehearsed_and_their_problems_are_reported() -> None:
     assert rehearsed.problems() == ()
 
 
+async def test_entries_that_announce_the_same_are_rehearsed_as_several() -> None:
+    rehearsed = await rehearsed_entries(controller(most=30), PHYSICS, PHYSICS, {**PHYSICS, "users": "5 of gpu-slice"})
+    assert [(each.users, each.entry_id, result.is_possible) for each, result in rehearsed.results.items()] == [
+        (20, "", True),
+        (20, "2", False),
+        (5, "3", False),
+    ]
+
+
 async def test_no_calendar_and_no_event_uses_up_all_rehearsals() -> None:
     """What is left out is said."""
 

@@ -75,15 +75,15 @@ def test_a_class_that_a_drain_made_impossible_is_rehearsed_again_when_the_drain_
 
     async def scene() -> None:
         service = controller()
-        classes, times, known = Overrides(), list[Occurrence](), AddedEntries(service, lambda: None, has_history=False)
+        classes, known = Overrides(), AddedEntries(service, lambda: None, has_history=False)
         for name, is_possible in (("no", False), ("yes", True)):
             begins = f"{START + timedelta(days=4):%Y-%m-%d %H:%M}"
             written = {"users": "2 of gpu-slice", "begins": begins, "timezone": "UTC", "name": name}
             classes = classes.with_entry(name, written, "user ada", START)
-            (time,) = known.read(written).occurrences(START, START + timedelta(days=9), ADDED_ENTRIES)
+            (time,) = replace(known.read(written), id=name).occurrences(START, START + timedelta(days=9), ADDED_ENTRIES)
             outcome = ClassOutcome(time.begins).rehearsed("As it is.", START, is_possible=is_possible)
             records = classes.classes.with_outcomes({outcome_key(time): outcome})
-            classes, times = replace(classes, classes=records), [*times, time]
+            classes = replace(classes, classes=records)
         put(service, 1, classes.with_setting(DRAIN))
         asked = list[str]()
 

@@ -79,6 +79,7 @@ async def test_own_classes_within_limits(embedded_cluster: ClusterUnderTest) -> 
                 status, problem, _ = await service.send(method, f"{user}/{path}", body)
                 assert status == 404, (user, method, problem)
         refusals: dict[str, dict[str, Any]] = {
+            "You have announced this class already. If": {**LAB, "group": "physics", "weekly_until": "2036-05-01"},
             "Your classes would have 6 users": {**LAB, "users": 4},
             "You may not announce": {**LAB, "choice": "gpu-whole", "by": "ben"},
             "offers this choice no longer": {**LAB, "choice": "gpu"},
