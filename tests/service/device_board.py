@@ -101,6 +101,9 @@ def some_of_all(user: str = "ada", pool: str = "whole") -> ClusterWatch:
     put_all(watch, *labelled(node_with("shared-1", *shared), **{"pool": "shared", names.IMAGES_READY: names.TRUE}))
     newest = {"pool": "shared", names.IMAGES_READY: names.TRUE, names.ATTRACT: names.TRUE}
     put_all(watch, *labelled(node_with("shared-2", *shared), **newest))
+    selector = {"driver": DRIVER, "pool": "shared-2", "device": "gpu-2"}
+    drain = {"deviceSelector": selector, "taint": {"key": names.DRAINED_DEVICE, "effect": "NoSchedule"}}
+    put_all(watch, {"kind": "DeviceTaintRule", "metadata": {"name": "drain"}, "spec": drain})
     draining = {"pool": pool, names.IMAGES_READY: names.LATE, names.DRAINING: names.ORDERED}
     put_all(watch, *labelled(node_with("whole-1", *(whole(f"gpu-{number}") for number in range(8))), **draining))
     cordoned = node_with("whole-2", *(whole(f"gpu-{number}") for number in range(8)))

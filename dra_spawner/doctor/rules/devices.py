@@ -288,9 +288,14 @@ def _closed(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -
         until = (
             "" if rule.has_selector else ", as it has no selector and Kubernetes before 1.37 takes it for one of all"
         )
+        found = (
+            f"Device {devices[0]} is drained, so no new server gets it."
+            if rule.taint.key == names.DRAINED_DEVICE and len(devices) == 1
+            else f"DeviceTaintRule {rule.name} closes {counted(len(devices), 'device')} by the taint {rule.taint.key} "
+            f"({rule.taint.effect}), so servers do not get {it}{until}: {listed(devices, _LISTED)}."
+        )
         yield TAINTED_DEVICES.finding(
-            f"DeviceTaintRule {rule.name} closes {counted(len(devices), 'device')} by the taint {rule.taint.key} "
-            f"({rule.taint.effect}), so servers do not get {it}{until}: {listed(devices, _LISTED)}.",
+            found,
             f"When servers may get {it} again: {_opened_by(rule, devices[0])}",
             f"DeviceTaintRule {rule.name}",
         )

@@ -12,7 +12,9 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
-from dra_spawner.dra.model.objects import AllocatedDevice, Device, DeviceId
+from dra_spawner import names
+from dra_spawner.dra.model.objects import AllocatedDevice, Device, DeviceId, DeviceTaintRule
+from dra_spawner.dra.model.taints import blocking_taint
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.usage.weighted_utilization import DeviceUse
 
@@ -20,6 +22,7 @@ _ZERO: Final = Fraction(0)
 _ONE: Final = Fraction(1)
 _PRODUCT_ATTRIBUTES: Final = ("productname", "model", "product", "profile")
 _LONGEST_PRODUCT: Final = 60
+_DRAINED: Final = "drained"
 
 
 class HolderKind(StrEnum):
@@ -62,6 +65,8 @@ class Bar:
         Number of free partitions by product.
     is_boundless
         Whether any number of claims may share it.
+    closed
+        The taint that closes it to new servers, or ``drained`` for this project's own; empty for none.
     """
 
     driver: str
@@ -72,6 +77,7 @@ class Bar:
     blocked: Fraction = _ZERO
     free_partitions: Mapping[str, int] | None = None
     is_boundless: bool = False
+    closed: str = ""
 
     @property
     def used(self) -> Fraction:
@@ -86,6 +92,7 @@ def device_bars(
     uses: Sequence[DeviceUse],
     holders: Callable[[DeviceId], Iterable[Holder]],
     kind_of: Callable[[ObjectKey], HolderKind],
+    rules: Iterable[DeviceTaintRule] = (),
 ) -> list[Bar]:
     """The bars of a node, in the order of the devices.
 
@@ -97,6 +104,8 @@ def device_bars(
         The claims of a device.
     kind_of
         Who has a claim.
+    rules
+        Rules in force that may taint devices.
     """
     groups: dict[tuple[str, str, str, str], list[DeviceUse]] = {}
     for use in uses:
@@ -111,7 +120,7 @@ def device_bars(
         if set_name:
             bars.append(_counter_bar(set_name, members, holders, kind_of))
         else:
-            bars.append(_device_bar(members[0], holders, kind_of))
+            bars.append(_device_bar(members[0], holders, kind_of, rules))
     return bars
 
 
@@ -123,7 +132,10 @@ def product_of(device: Device) -> str:
 
 
 def _device_bar(
-    use: DeviceUse, holders: Callable[[DeviceId], Iterable[Holder]], kind_of: Callable[[ObjectKey], HolderKind]
+    use: DeviceUse,
+    holders: Callable[[DeviceId], Iterable[Holder]],
+    kind_of: Callable[[ObjectKey], HolderKind],
+    rules: Iterable[DeviceTaintRule],
 ) -> Bar:
     device = use.device
     parts = _parts(use, _ONE, holders, kind_of)
@@ -142,7 +154,15 @@ def _device_bar(
         parts,
         blocked,
         is_boundless=is_boundless,
+        closed=_closed(device, rules),
     )
+
+
+def _closed(device: Device, rules: Iterable[DeviceTaintRule]) -> str:
+    taint = blocking_taint((*device.taints, *(each.taint for each in rules if each.selects(device.id))), ())
+    if taint is None:
+        return ""
+    return _DRAINED if taint.key == names.DRAINED_DEVICE else str(taint.key)
 
 
 def _counter_bar(

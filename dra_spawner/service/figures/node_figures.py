@@ -13,6 +13,7 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.common.counted_text import listed
 from dra_spawner.dra.model.objects import AllocatedDevice, DeviceId
+from dra_spawner.dra.model.taint_rules import applied
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.cluster.view import reservation_of
 from dra_spawner.service.figures.device_bars import Bar, HolderKind, device_bars
@@ -154,8 +155,10 @@ class NodeFigures:
 
     def bars_of(self, name: str) -> list[Bar]:
         """The devices of a node as bars."""
-        held = self._holders()
-        return device_bars(self._present().devices_of(name), lambda device: held.get(device, ()), self._holder_kind)
+        held, snapshot = self._holders(), self._watch.snapshot
+        rules = applied(snapshot.state.devices.taint_rules, snapshot.rules.quirks)
+        uses = self._present().devices_of(name)
+        return device_bars(uses, lambda device: held.get(device, ()), self._holder_kind, rules)
 
     def utilization_of(self, name: str) -> WeightedUtilization:
         """The utilization of a node by capacity and counters."""

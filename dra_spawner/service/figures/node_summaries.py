@@ -134,6 +134,7 @@ class NodeSummaries:
             "blocked": _number(bar.blocked),
             "free_partitions": bar.free_partitions,
             "is_boundless": bar.is_boundless,
+            "closed": bar.closed,
         }
         return {
             "name": bar.name,

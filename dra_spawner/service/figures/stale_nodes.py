@@ -56,9 +56,9 @@ class StaleNodes:
                 self._note_claim(key)
             case Kind.RESOURCE_SLICE:
                 self._note_slice(key.name)
-            case Kind.DEVICE_CLASS:
-                self._all = True
-            case Kind.RESOURCE_CLAIM_TEMPLATE | Kind.DEVICE_TAINT_RULE:
+            case Kind.DEVICE_CLASS | Kind.DEVICE_TAINT_RULE:
+                self._all = True  # rare: what people and administrators change
+            case Kind.RESOURCE_CLAIM_TEMPLATE:
                 pass
         if len(self._names) > len(self._snapshot.nodes) + SPARE:
             # Memory stays bounded: pods may name nodes that do not exist, and figures may never be requested.

@@ -46,6 +46,7 @@ async def test_shares_of_users_and_placeholders():
     assert shared["devices"][2]["parts"] == []
     assert shared["devices"][2]["pool"] == "shared-1", "a device of its own can be drained"
     assert (shared["node_pool"], shared["kind"], shared["marks"]) == ("shared", "4 x Example 40", ["ready"])
+    assert [each.get("closed", "") for each in nodes["shared-2"]["devices"]] == ["", "", "drained", ""]
     assert nodes["shared-2"]["devices"][1]["parts"][0]["reserved_for"] == "jupyter-grace"
     assert (nodes["whole-1"]["marks"], nodes["whole-1"]["is_drain_ordered"]) == (["draining", "late"], True)
     assert nodes["whole-2"]["marks"] == ["cordoned"]

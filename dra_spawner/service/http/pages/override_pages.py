@@ -25,6 +25,7 @@ from dra_spawner.service.http.pages.page_text import (
     begins_in,
     change_text,
     clock,
+    deed,
     kept_values,
     local_begin,
     moment,
@@ -49,7 +50,7 @@ _LONGEST_NUMBER: Final = 16
 _SETTING_WORDS: Final = {
     OverrideKind.PLACEHOLDERS: ("placeholders", "reset-placeholders"),
     OverrideKind.PAUSED: ("paused", "resume"),
-    OverrideKind.DRAINING: ("draining", "undrain"),
+    OverrideKind.DRAINING: ("node drained", "undrain"),
     OverrideKind.DEVICES: ("device drained", "undrain-device"),
     OverrideKind.OBSERVING: ("observing", "decide"),
     OverrideKind.ACTING: ("acting", "advise"),
@@ -228,7 +229,10 @@ class AuditPage(OverridePage):
             address_of=_address_of,
             raised=[(present.entries.get(name, {}).get("name", name), each) for name, each in sorted(raised.items())],
             number_of_entries=len(present.entries),
-            trail=[{**audit_json(each), "details": change_text(each.details)} for each in trail[:_AUDIT_SHOWN]],
+            trail=[
+                {**audit_json(each), **deed(each.change, each.subject), "details": change_text(each.details)}
+                for each in trail[:_AUDIT_SHOWN]
+            ],
             all_changes=len(trail),
             problem=problem,
             is_on=controller is not None and controller.is_on,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
@@ -67,6 +67,26 @@ def unrehearsed(entry: Mapping[str, Any], now: datetime) -> str:
     if left <= timedelta(0):
         return "it has begun"
     return "it is being rehearsed" if entry["added_by"] and not entry["unusable_because"] else "not rehearsed yet"
+
+
+#: By kind of a setting: what a person did who set it, who ended it, and about what.
+_DEEDS: Final = {
+    OverrideKind.PLACEHOLDERS: ("set numbers of", "ended the numbers of", "{name}"),
+    OverrideKind.PAUSED: ("paused", "resumed", "{name}"),
+    OverrideKind.DRAINING: ("drained", "ended the drain of", "node {name}"),
+    OverrideKind.DEVICES: ("drained", "ended the drain of", "device {name}"),
+    OverrideKind.OBSERVING: ("stopped decisions of", "resumed decisions of", "the service"),
+    OverrideKind.ACTING: ("let forecasts act in", "let forecasts only advise in", "the service"),
+}
+
+
+def deed(change: str, subject: str) -> dict[str, str]:
+    """What a person did and about what, for pages; `change` and `subject` of the audit trail."""
+    kind, _, name = subject.partition(" ")
+    if change not in ("set", "deleted") or kind not in list(OverrideKind):
+        return {"change": change, "subject": subject}
+    has_set, has_ended, about = _DEEDS[OverrideKind(kind)]
+    return {"change": has_set if change == "set" else has_ended, "subject": about.format(name=name)}
 
 
 def change_text(details: str) -> str:

@@ -21,7 +21,7 @@ from dra_spawner.service.http.api.forecast_handler import expected_json
 from dra_spawner.service.http.api.override_handlers import audit_json
 from dra_spawner.service.http.api.pending_handlers import pending_json
 from dra_spawner.service.http.api.placeholder_handlers import limited_json, profiles_json
-from dra_spawner.service.http.pages.page_text import change_text, part_of_path
+from dra_spawner.service.http.pages.page_text import change_text, deed, part_of_path
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 
@@ -223,4 +223,4 @@ def _by_people(controller: ScaleAheadController | None, since: datetime) -> Iter
         return
     changes = [each for each in reversed(controller.overrides.present.audit) if each.at >= since]
     for each in changes[:_SHOWN]:
-        yield {**audit_json(each), "details": change_text(each.details)}
+        yield {**audit_json(each), **deed(each.change, each.subject), "details": change_text(each.details)}

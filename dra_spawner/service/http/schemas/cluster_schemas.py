@@ -164,8 +164,9 @@ _BAR: Final = record(
         "blocked": number(0.5),
         "free_partitions": mapping(integer(6), "1g.5gb"),
         "is_boundless": flag(),
+        "closed": text("drained"),
     },
-    optional=("pool", "blocked", "free_partitions", "is_boundless"),
+    optional=("pool", "blocked", "free_partitions", "is_boundless", "closed"),
 )
 NODE_SUMMARIES: Final = paged(
     record(

@@ -1,10 +1,11 @@
-"""Texts of the pages: values that keep a setting."""
+"""Texts of the pages: values that keep a setting, and what people did."""
 
 from __future__ import annotations
 
 import yaml
 
-from dra_spawner.service.http.pages.page_text import kept_values
+from dra_spawner.service.http.pages.page_text import deed, kept_values
+from tests.all_of_them import all_of_them
 
 HOSTILE = 'gpu/a="b: {c}\n# d'
 
@@ -18,3 +19,17 @@ def test_values_that_keep_a_setting_are_yaml_for_the_chart() -> None:
     assert [kept_values({"kind": each, "name": "x"}) for each in ("paused", "draining", "devices", "observing")] == [
         ""
     ] * 4
+
+
+@all_of_them(
+    "change, subject, told",
+    {
+        "device": ("set", "devices gpu.example.com/n1/gpu-0", "drained device gpu.example.com/n1/gpu-0"),
+        "node": ("deleted", "draining n1", "ended the drain of node n1"),
+        "numbers": ("set", "placeholders gpu-slice/memory=5Gi", "set numbers of gpu-slice/memory=5Gi"),
+        "service": ("set", "observing service", "stopped decisions of the service"),
+        "another": ("evict", "placeholder x", "evict placeholder x"),
+    },
+)
+def test_what_a_person_did_is_told_by_a_verb(change: str, subject: str, told: str) -> None:
+    assert " ".join(deed(change, subject).values()) == told

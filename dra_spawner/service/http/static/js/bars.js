@@ -66,6 +66,10 @@ export function linesOf(device) {
     share: part.admin_access ? "sees it all, uses nothing" : device.is_boundless ? "shares it" : texts[number],
     more: [amountOf(part), part.profile].filter(Boolean).join(" · "),
   }));
+  if (device.closed) {
+    const why = device.closed === "drained" ? "drained" : "closed";
+    lines.unshift({ kind: "blocked", who: why, share: "", more: `no new server gets it${why === "closed" ? `: ${device.closed}` : ""}` });
+  }
   if (blocked > LEAST) lines.push({ kind: "blocked", who: "blocked by partitions", share: texts.at(-2), more: "" });
   if (free > LEAST) {
     const partitions = Object.entries(device.free_partitions ?? {}).map(([name, number]) => `${number} × ${name}`);

@@ -29,13 +29,15 @@ function nameOf(device) {
   return device.pool && !device.unknown ? `${device.driver}/${device.pool}/${device.name}` : "";
 }
 
-/** Let the dialog's button drain a device. */
+/** Let the dialog's button drain a device, or end that. */
 function setDrain(button, device) {
   const name = nameOf(device);
+  const isDrained = device.closed === "drained";
   button.hidden = !name;
-  button.dataset.actionMethod = "PUT";
+  button.textContent = isDrained ? "End draining this device …" : "Drain this device …";
+  button.dataset.actionMethod = isDrained ? "DELETE" : "PUT";
   button.dataset.actionPath = `api/devices/${name.split("/").map(encodeURIComponent).join("/")}/drain`;
-  button.dataset.actionKind = "drain-device";
+  button.dataset.actionKind = isDrained ? "undrain-device" : "drain-device";
   button.dataset.actionSubject = device.name;
 }
 
