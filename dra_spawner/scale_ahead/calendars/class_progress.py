@@ -154,8 +154,8 @@ def _servers_sentence(users: int, progress: ClassProgress) -> str:
 
 
 def time_text(moment: datetime) -> str:
-    """A time with its zone and day, such as ``14:00 CET on Tuesday 24 November``."""
-    return f"{moment:%H:%M %Z} on {moment:%A} {moment.day} {moment:%B}"
+    """A time as the pages write it, such as ``Tue 2026-11-24 14:00 CET``."""
+    return f"{moment:%a %Y-%m-%d %H:%M %Z}"
 
 
 def member_sentence(time: Occurrence, progress: ClassProgress, title: str, now: datetime, *, may_wait: bool) -> str:

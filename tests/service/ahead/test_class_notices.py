@@ -36,12 +36,12 @@ def notice(written: Any, before: Any = LAB, by: str = ADA, now: datetime = NOW) 
 
 
 def test_what_the_group_is_told() -> None:
-    time = "14:00 CET on Tuesday 3 March"
-    moved = "15:30 CET on Wednesday 4 March"
+    time = "Tue 2026-03-03 14:00 CET"
+    moved = "Wed 2026-03-04 15:30 CET"
     cases: list[tuple[Any, str | None]] = [
         (None, ""),
         ({**LAB, "begins": "2026-03-04 15:30"}, moved),
-        ({**LAB, "skipped": ["2026-03-03"]}, "14:00 CET on Tuesday 10 March"),
+        ({**LAB, "skipped": ["2026-03-03"]}, "Tue 2026-03-10 14:00 CET"),
         ({**LAB, "begins": "2026-05-05 14:00"}, ""),
         ({**LAB, "name": "Other", "users": "9 of gpu-whole"}, None),
         ({**LAB, "begins": "2026-03-03 13:00", "timezone": "UTC"}, None),

@@ -109,7 +109,7 @@ async def test_members_of_a_group_read_of_its_classes_and_others_do_not() -> Non
             text = await home()
     await end_hub_side()
     part = text[text.index("Your classes") :].partition("</div>")[0]
-    assert "Your class <strong>Biology</strong> at Mon 2036-11-24 14:00 CET: Choose “A GPU”." in part
+    assert "Your class <strong>Biology</strong>, Mon 2036-11-24 14:00 CET: Choose “A GPU”." in part
     assert "&lt;script&gt;" in part
     assert 'alert-warning">Your class <strong>Gone</strong>' in part
     assert "href" not in part, "no address that its readers may not open"

@@ -47,7 +47,7 @@ class ClassNewsHandler(ApiHandler):
 
 def _of_notice(notice: ClassNotice) -> Iterator[dict[str, Any]]:
     """For the group, and for the owner if somebody else has changed the class."""
-    sentence = f"It does not take place then. It is at {notice.instead}." if notice.instead else "It is cancelled."
+    sentence = f"It does not take place then. It is on {notice.instead}." if notice.instead else "It is cancelled."
     if notice.group:
         yield _item(notice.owner, notice.group, notice.name, notice.time, sentence, is_problem=True)
     if notice.by != notice.owner and notice.owner.startswith(_USER):

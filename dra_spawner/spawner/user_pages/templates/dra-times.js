@@ -1,20 +1,23 @@
-// Sentences of the hub have times in UTC, such as “2026-11-29 14:00 UTC”; a browser shows them in its own zone.
+// Sentences of the hub have times in UTC, such as “2026-11-29 14:00 UTC”, some of them with the day of the week; a
+// browser shows them in its own zone.
 (() => {
   "use strict";
-  const ofHub = /(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC/g;
+  const days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+  const ofHub = /\b((?:Sun|Mon|Tue|Wed|Thu|Fri|Sat) )?(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC/g;
   const digits = (number, length = 2) => String(number).padStart(length, "0");
 
-  // A time for people: with its day, unless that is today.
-  function timeText(moment) {
+  // A time for people: with its date, unless that is today.
+  function timeText(moment, hasDay) {
     const clock = `${digits(moment.getHours())}:${digits(moment.getMinutes())}`;
-    const day = [digits(moment.getFullYear(), 4), digits(moment.getMonth() + 1), digits(moment.getDate())].join("-");
-    return moment.toDateString() === new Date().toDateString() ? clock : `${day} ${clock}`;
+    const date = [digits(moment.getFullYear(), 4), digits(moment.getMonth() + 1), digits(moment.getDate())].join("-");
+    const day = hasDay ? `${days[moment.getDay()]} ` : "";
+    return moment.toDateString() === new Date().toDateString() ? clock : `${day}${date} ${clock}`;
   }
 
   const withLocalTimes = (text) =>
-    text.replace(ofHub, (written, day, clock) => {
-      const moment = new Date(`${day}T${clock}Z`);
-      return Number.isNaN(moment.getTime()) ? written : timeText(moment);
+    text.replace(ofHub, (written, day, date, clock) => {
+      const moment = new Date(`${date}T${clock}Z`);
+      return Number.isNaN(moment.getTime()) ? written : timeText(moment, Boolean(day));
     });
 
   // For scripts that set texts themselves: a text that changes twice would be read aloud again.

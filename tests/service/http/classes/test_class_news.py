@@ -144,8 +144,8 @@ async def test_no_sentence_has_the_key_of_a_choice(embedded_cluster: ClusterUnde
         assert (await service.send("DELETE", f"root/classes/{ids['Large']}"))[0] == 204
         items = (await service.get_json("root/news"))["items"]
         notices = [(each["user"], each["group"], each["name"], each["sentence"]) for each in items[:3]]
-        at = f"{begins + timedelta(hours=1):%H:%M} UTC on "
-        assert notices[0][3].startswith(f"It does not take place then. It is at {at}"), notices
+        at = f"{begins + timedelta(hours=1):%a %Y-%m-%d %H:%M} UTC"
+        assert notices[0][3].startswith(f"It does not take place then. It is on {at}"), notices
         assert [each[:3] for each in notices] == [
             ("ada", "physics", "Lab"),
             *(("ada", g, "Large") for g in ("physics", "")),
