@@ -65,6 +65,7 @@ async def test_ends_of_servers_are_seen_after_it(outage: Faulty):
     assert any("assigned" in each["message"] for each in spawner.events), "events of this start are seen"
 
 
+@pytest.mark.promise("A hub that starts while the API server is away takes no running server for stopped.")
 async def test_a_hub_that_starts_in_it_takes_no_server_for_stopped(outage: Faulty):
     """JupyterHub takes an error of `poll` at its start for the end of the server, and forgets it."""
     assert await outage.spawn() is None
