@@ -71,6 +71,7 @@ def user_pod() -> Json:
         runtimeClassName="r",
         preemptionPolicy="Never",
         priorityClassName="p",
+        imagePullSecrets=[{"name": "registry"}],
         schedulingGates=[{"name": "example.com/g"}],
         affinity={
             "nodeAffinity": {required: NODE_SELECTOR, preferred: [{"weight": 1, "preference": NODE_TERM}]},

@@ -16,9 +16,9 @@ from dra_spawner.placeholders.planner.decisions.draining import decide_drained, 
 from dra_spawner.placeholders.planner.decisions.handover import decide_handovers, decide_unused_reservations
 from dra_spawner.placeholders.planner.decisions.orders import decide_orders
 from dra_spawner.placeholders.planner.decisions.outdated_shapes import (
-    decide_older_images,
+    decide_older_settings,
     decide_outdated,
-    remember_images,
+    remember_settings,
 )
 from dra_spawner.placeholders.planner.decisions.preemption import decide_preemptions
 from dra_spawner.placeholders.planner.decisions.preemption_for_others import decide_preemptions_for_others
@@ -109,10 +109,10 @@ DECISIONS: Final[tuple[tuple[Decision, ...], ...]] = (
         remember_losses,
         decide_quota_preemption,
         decide_readiness,
-        remember_images,
+        remember_settings,
         decide_numbers,
         decide_outdated,
-        decide_older_images,
+        decide_older_settings,
         decide_drained,
         decide_attraction,
         decide_draining,

@@ -120,14 +120,18 @@ class PlaceholderTraits(TicketTraits, HasTraits):
 
     placeholder_image_pull_secrets = List(
         Unicode(),
-        help="Names of Secrets in the servers' namespace with which that image is pulled from a private registry.",
+        help="""
+        Names of Secrets in the servers' namespace with which that image is pulled from a private registry. After a
+        change, present placeholders that do not run are replaced.
+        """,
     ).tag(config=True)
 
     placeholder_priority_class = Unicode(
         names.PRIORITY_CLASS,
         help="""
         PriorityClass of placeholders: its value is below that of users' servers, and at least the autoscaler's
-        `--expendable-pods-priority-cutoff` (-10 by default). The chart has one. Empty: no class.
+        `--expendable-pods-priority-cutoff` (-10 by default). The chart has one. Empty: no class. After a change,
+        present placeholders are replaced.
         """,
     ).tag(config=True)
 
@@ -253,6 +257,8 @@ class PlaceholderTraits(TicketTraits, HasTraits):
             # Until the hub has published what it knows.
             drivers_prepare_for=drivers_prepare_for(),
             placeholder_image=self.placeholder_image,
+            placeholder_priority_class=self.placeholder_priority_class,
+            placeholder_pull_secrets=frozenset(self.placeholder_image_pull_secrets),
             packs_devices=self.pack_devices,
             # Claims are not handed over to another namespace, so nothing could be held.
             tickets=self.ticket_rules() if not self.user_namespaces else None,

@@ -94,6 +94,8 @@ class Pod:
     is_preempted: bool = False
     """Whether the scheduler preempts it (condition DisruptionTarget)."""
     priority: int = 0
+    priority_class: str = ""
+    """``priorityClassName``."""
     preempts: bool = True
     """Whether it may preempt other pods (``preemptionPolicy``)."""
     requests: Amounts = field(default_factory=dict)
@@ -110,6 +112,8 @@ class Pod:
     host_ports: tuple[HostPort, ...] = ()
     images: tuple[str, ...] = ()
     """Image of each container, init containers first."""
+    pull_secrets: frozenset[str] = frozenset()
+    """Names of its ``imagePullSecrets``."""
     claims: tuple[ClaimReference, ...] = ()
     extended_claim: str = ""
     """Claim that the scheduler has made for its extended resources; empty without one."""
@@ -213,6 +217,7 @@ class Pod:
                 for condition in status.children("conditions")
             ),
             priority=spec.integer("priority"),
+            priority_class=intern(spec.text("priorityClassName")),
             preempts=spec.text("preemptionPolicy") != "Never",
             requests=to_amounts(requests),
             scoring_requests={name: scoring.get(name, 0) for name in (CPU, MEMORY)},
@@ -226,6 +231,7 @@ class Pod:
             preferred_anti_affinity=affinity.preferred("podAntiAffinity"),
             host_ports=host_ports,
             images=_shared(tuple(container.text("image") for container in (*init_containers, *containers))),
+            pull_secrets=frozenset(each.text("name") for each in spec.children("imagePullSecrets")),
             claims=_claims(spec, status),
             extended_claim=extended.text("resourceClaimName") if extended is not None else "",
             volume_claims=tuple(

@@ -159,9 +159,12 @@ class Chaos:
         self.world.policy = replace(self.world.policy, limits=self.random.choice(LIMITS))
 
     def another_image(self) -> None:
-        """The service begins again with another image for placeholders; sometimes a webhook writes its own."""
-        image = self.random.choice(("pause:1", "pause:2"))
-        self.world.policy = replace(self.world.policy, placeholder_image=image)
+        """The service begins again with other settings of placeholders; sometimes a webhook writes its own image."""
+        image, priority_class = self.random.choice(("pause:1", "pause:2")), self.random.choice(("low", "lower"))
+        self.world.policy = replace(
+            self.world.policy, placeholder_image=image, placeholder_priority_class=priority_class
+        )
+        self.world.settings = replace(self.world.settings, priority_class=priority_class)
         if self.random.random() < 0.8:
             self.world.settings = replace(self.world.settings, image=image)
         self.restart()

@@ -97,6 +97,7 @@ def test_settings_reach_the_layers_below() -> None:
     assert grace.reservation == timedelta(seconds=20)
     assert found.policy.stale_after == timedelta(seconds=90)
     assert found.policy.readiness.images == {"example.com/a:1"}
+    assert (found.policy.placeholder_priority_class, found.policy.placeholder_pull_secrets) == ("low", {"registry"})
     placeholders = found.placeholders
     assert (placeholders.namespace, placeholders.priority_class, placeholders.image) == ("users", "low", "pause:1")
     assert placeholder_pod(PLAIN, "p", placeholders)["spec"]["imagePullSecrets"] == [{"name": "registry"}]
@@ -159,7 +160,12 @@ def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
 def test_defaults_are_those_of_the_policy() -> None:
     found = DRASpawnerService(namespace="hub").controller_settings()
     default = type(found.policy)()
-    outside = replace(default, drivers_prepare_for=drivers_prepare_for(), placeholder_image=names.PAUSE_IMAGE)
+    outside = replace(
+        default,
+        drivers_prepare_for=drivers_prepare_for(),
+        placeholder_image=names.PAUSE_IMAGE,
+        placeholder_priority_class=names.PRIORITY_CLASS,
+    )
     assert found.policy == outside
     hub = frozenset(("hub",))
     assert found.namespaces == Namespaces(hub, hub, hub, "dra-spawner")

@@ -13,7 +13,6 @@ from dra_spawner.placeholders.planner.cluster.cluster_index import Moment
 from dra_spawner.placeholders.planner.cluster.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.policy import Tokens
-from dra_spawner.simulator.model.pods import Pod
 
 _FIRST: Final = timedelta(minutes=1)
 _LONGEST: Final = timedelta(minutes=30)
@@ -236,26 +235,27 @@ class QuotaShortage:
 
 
 @dataclass(frozen=True, slots=True)
-class NewImages:
-    """Whether new placeholders have the configured image: a webhook may write another one into each pod.
+class NewPods:
+    """Whether new placeholders are made as the settings say: a webhook may write something else into each pod.
 
     Attributes
     ----------
-    are_as_configured
-        Whether one of them had it; None as long as that is not known.
+    as_configured, otherwise
+        Settings that some placeholder had, and those that one made for them did not have.
     before
-        Uids of the placeholders before the first one with another image was replaced.
+        Uids of the placeholders before the first one was replaced.
     """
 
-    are_as_configured: bool | None = None
+    as_configured: frozenset[str] = frozenset()
+    otherwise: frozenset[str] = frozenset()
     before: frozenset[str] | None = None
 
-    def after(self, placeholders: Collection[Pod], image: str) -> NewImages:
-        """The same after a look at all placeholders."""
-        if self.are_as_configured or any(image in pod.images for pod in placeholders):
-            return replace(self, are_as_configured=True)
-        is_new = self.before is not None and any(pod.uid not in self.before for pod in placeholders)
-        return replace(self, are_as_configured=False) if is_new else self
+    def after(self, lacks: Mapping[str, Collection[str]], settings: Collection[str]) -> NewPods:
+        """The same after a look at the settings that each placeholder lacks, by its uid."""
+        had = {each for each in settings if any(each not in lacking for lacking in lacks.values())}
+        known = self.as_configured | had
+        is_new = self.before is not None and not lacks.keys() <= self.before
+        return replace(self, as_configured=known, otherwise=frozenset(settings if is_new else self.otherwise) - known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +300,8 @@ class PlannerState:
         By shape: since when there is one placeholder more than a target that follows demand. While there are several
         more, a time so long ago that the last of them goes with the others.
         By shape: since when there is one placeholder more than a target that follows demand.
-    images
-        What new placeholders have for an image.
+    new_pods
+        What new placeholders have of the settings.
     ticket_devices_free
         By shape of tickets behind others: since when devices for it have been free.
     drain_tried, drain_last
@@ -329,7 +329,7 @@ class PlannerState:
     preempted_for_others: Mapping[str, PreemptionRecord] = field(default_factory=dict)
     capacity_since: Mapping[str, datetime] = field(default_factory=dict)
     surplus_since: Mapping[str, datetime] = field(default_factory=dict)
-    images: NewImages = field(default_factory=NewImages)
+    new_pods: NewPods = field(default_factory=NewPods)
     ticket_devices_free: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""

@@ -1,13 +1,13 @@
 """Placeholders of outdated shapes, which no choice has any more: they are deleted when their replacements are there.
 
-The same for those with another image than the configured one. Until then users can have all of them. The first of
-these shows whether new placeholders have the configured image: a webhook may write another one into each pod. Then
-nothing more is replaced.
+The same for those with another image or PriorityClass than the configured one. Until then users can have all of them.
+The first of these shows whether new placeholders have it: a webhook may write another one into each pod. Then nothing
+more is replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +30,8 @@ from dra_spawner.simulator.model.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 _NAMESPACE: Final = "default"
+#: What `lacking` compares.
+_SETTINGS: Final = ("image", "PriorityClass", "pull secrets")
 
 
 def decide_outdated(round_: Round) -> tuple[Action, ...]:
@@ -66,12 +68,29 @@ def decide_outdated(round_: Round) -> tuple[Action, ...]:
     return round_.within_budget(round_.if_known([_end(each, policy) for each in going]))
 
 
-def older_images(round_: Round, there: Iterable[Placeholder]) -> list[Placeholder]:
-    """Those of some placeholders that are idle and have another image, the oldest first; none if no try helps."""
-    image = round_.policy.placeholder_image
-    if not image or round_.state.images.are_as_configured is False:
-        return []
-    old = [each for each in there if image not in each.pod.images and each.may_end(Cause.OUTDATED)]
+def lacking(policy: Policy, pod: Pod) -> dict[str, str]:
+    """Settings that a placeholder's pod does not have, each with what it has."""
+    found = {}
+    if policy.placeholder_image and policy.placeholder_image not in pod.images:
+        found["image"] = next(iter(pod.images), "(none)")
+    if policy.placeholder_priority_class not in ("", pod.priority_class):
+        found["PriorityClass"] = pod.priority_class or "(none)"
+    if not policy.placeholder_pull_secrets <= pod.pull_secrets:
+        found["pull secrets"] = ", ".join(sorted(pod.pull_secrets)) or "(none)"
+    return found
+
+
+def _outdated_settings(round_: Round, placeholder: Placeholder) -> dict[str, str]:
+    """What of `lacking` another placeholder would have; pull secrets do not matter to one that runs."""
+    otherwise = round_.state.new_pods.otherwise
+    runs = placeholder.is_proven or not placeholder.pod.waits_because
+    found = lacking(round_.policy, placeholder.pod).items()
+    return {key: has for key, has in found if key not in otherwise and not (runs and key == "pull secrets")}
+
+
+def made_otherwise(round_: Round, there: Iterable[Placeholder]) -> list[Placeholder]:
+    """Those of some placeholders that are idle and have other settings, the oldest first; none if no try helps."""
+    old = [each for each in there if each.may_end(Cause.OUTDATED) and _outdated_settings(round_, each)]
     return sorted(old, key=lambda each: (each.pod.created, each.pod.name))
 
 
@@ -83,7 +102,7 @@ def replaced_now(round_: Round, shape: str, there: Sequence[Placeholder], target
     there
         Placeholders of the shape that do not end in this round.
     """
-    old = older_images(round_, there)
+    old = made_otherwise(round_, there)
     if not old or is_held_up(round_) or shape in round_.policy.paused:
         return []
     free = [each for each in there if each.may_end(Cause.SURPLUS)]
@@ -98,9 +117,9 @@ def replaced_now(round_: Round, shape: str, there: Sequence[Placeholder], target
 
 def begin_replacing(round_: Round) -> None:
     """Remember what there was before the first replacement."""
-    if round_.state.images.before is None:
+    if round_.state.new_pods.before is None:
         before = frozenset(each.pod.uid for each in round_.view.placeholders.values())
-        round_.remember(images=replace(round_.state.images, before=before))
+        round_.remember(new_pods=replace(round_.state.new_pods, before=before))
 
 
 def is_held_up(round_: Round) -> bool:
@@ -123,26 +142,25 @@ def has_capacity(round_: Round, shape: str, count: int, most: int) -> bool:
             return False
 
 
-def remember_images(round_: Round) -> tuple[Action, ...]:
-    """Remember which image new placeholders have."""
-    if image := round_.policy.placeholder_image:
-        pods = [each.pod for each in round_.view.placeholders.values()]
-        round_.remember(images=round_.state.images.after(pods, image))
+def remember_settings(round_: Round) -> tuple[Action, ...]:
+    """Remember which settings new placeholders have."""
+    lacks = {each.pod.uid: lacking(round_.policy, each.pod) for each in round_.view.placeholders.values()}
+    round_.remember(new_pods=round_.state.new_pods.after(lacks, _SETTINGS))
     return ()
 
 
-def decide_older_images(round_: Round) -> tuple[Action, ...]:
-    """Deletions of placeholders with another image than the configured one: at once of those that do not run.
+def decide_older_settings(round_: Round) -> tuple[Action, ...]:
+    """Deletions of placeholders with other settings than the configured ones: at once of those that do not run.
 
     Of the others one of each shape at a time, when one more is there, or where no further one fits; as many stay warm
     as in rebalancing.
     """
-    view, policy, image = round_.view, round_.policy, round_.policy.placeholder_image
+    view, policy = round_.view, round_.policy
     created = {each.shape for each in round_.actions if isinstance(each, CreatePlaceholder)}
     ends: list[DeletePlaceholder] = []
     for shape, present in sorted(view.placeholders_of_shape.items()):
         there = [each for each in present if each.key not in round_.ending]
-        old = older_images(round_, there) if shape in policy.shapes and shape not in policy.paused else []
+        old = made_otherwise(round_, there) if shape in policy.shapes and shape not in policy.paused else []
         going = [each for each in old if each.pod.waits_because and not each.is_proven]
         if old and not going and shape not in created and not is_held_up(round_):
             free = [each for each in there if each.may_end(Cause.SURPLUS)]
@@ -155,12 +173,17 @@ def decide_older_images(round_: Round) -> tuple[Action, ...]:
                 going = [first] if is_replaced or not has_capacity(round_, shape, len(there), replicas.max) else []
         round_.hold(sorted({each.key for each in old} - {each.key for each in going}), Hold.REPLACING)
         for each in going:
-            other = next(iter(each.pod.images), "(none)")
-            reason = f"its image is {other}, and the configured one is {image}"
+            reason = _other_settings(policy, _outdated_settings(round_, each))
             ends.append(delete_placeholder(each.pod, each.state, Cause.OUTDATED, reason))
     if ends:
         begin_replacing(round_)
     return round_.within_budget(round_.if_known(ends))
+
+
+def _other_settings(policy: Policy, has: Mapping[str, str]) -> str:
+    secrets = ", ".join(sorted(policy.placeholder_pull_secrets))
+    wanted = dict(zip(_SETTINGS, (policy.placeholder_image, policy.placeholder_priority_class, secrets), strict=True))
+    return ", and ".join(f"its {key}: {found}; configured: {wanted[key]}" for key, found in has.items())
 
 
 def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:

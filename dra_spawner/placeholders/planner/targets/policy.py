@@ -274,6 +274,10 @@ class Policy:
         Why nothing may be decided by order of a person, as a clause; empty if decisions may be made.
     placeholder_image
         Image of new placeholders; present ones with another are replaced. Empty if images do not matter.
+    placeholder_priority_class
+        The same of their PriorityClass.
+    placeholder_pull_secrets
+        Names of Secrets with which the image is pulled; placeholders that do not run without them are replaced.
     drivers_prepare_for
         What drivers prepare claims for, by name of the driver.
     packs_devices
@@ -303,6 +307,8 @@ class Policy:
     observing_because: str = ""
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     placeholder_image: str = ""
+    placeholder_priority_class: str = ""
+    placeholder_pull_secrets: frozenset[str] = frozenset()
     packs_devices: bool = False
     tickets: TicketRules | None = None
 

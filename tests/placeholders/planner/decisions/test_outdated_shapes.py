@@ -1,4 +1,4 @@
-"""Another image for placeholders: present ones are replaced, few at a time; what is warm stays, and what a user gets."""
+"""Other settings of placeholders: present ones are replaced, few at a time; what is warm stays, and what a user gets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_present_ones_are_replaced_one_at_a_time(shape: Shape, least: int, most:
     assert fewest(world, shape) == warm
     assert images(world) == {NEW}
     assert len(world.ended(Cause.OUTDATED)) == world.made - least == least
-    assert world.ended(Cause.OUTDATED)[0].reason == f"its image is {SETTINGS.image}, and the configured one is {NEW}"
+    assert world.ended(Cause.OUTDATED)[0].reason == f"its image: {SETTINGS.image}; configured: {NEW}"
     before = len(world.log)
     world.run(10)
     assert len(world.log) == before, "nothing is replaced twice"
@@ -115,3 +115,43 @@ def test_while_the_new_image_does_not_run_the_old_ones_stay() -> None:
     world.broken_nodes = frozenset("ab")
     assert fewest(world, GPU, 15) == 2
     assert not world.ended(Cause.OUTDATED)
+
+
+def test_another_priority_class_replaces_them_too_and_a_webhook_that_writes_images_is_no_reason_against_it() -> None:
+    """Of the two settings only what a new placeholder really gets is a reason to replace others."""
+    world = started(GPU, 3, 9)
+    world.policy = replace(world.policy, placeholder_image=NEW, placeholder_priority_class="low")
+    world.settings = replace(SETTINGS, priority_class="low")
+    world.restart()
+    assert fewest(world, GPU) == 3
+    assert {each.pod.priority_class for each in world.view().placeholders.values()} == {"low"}
+    assert world.ended(Cause.OUTDATED)[-1].reason == "its PriorityClass: (none); configured: low"
+    before = len(world.log)
+    world.run(10)
+    assert len(world.log) == before, "nothing is replaced twice"
+
+
+def test_a_priority_class_that_a_webhook_writes_is_left_alone() -> None:
+    world = started(GPU, 3, 9)
+    world.policy = replace(world.policy, placeholder_priority_class="low")
+    world.restart()
+    assert fewest(world, GPU, 10) == 3
+    assert world.made - 3 <= 1
+    assert not world.ended(Cause.OUTDATED)
+
+
+def test_other_pull_secrets_replace_only_those_that_do_not_run() -> None:
+    world = started(GPU, 4, 9)
+    for each in world.view().placeholders.values():
+        if each.node == "b":
+            world.slow |= {each.pod.name}
+            world.snapshot.put(replace(each.pod, phase="Pending", waits_because="ErrImagePull: not found"))
+    running = {each.pod.uid for each in world.view().placeholders.values() if each.is_proven}
+    world.policy = replace(world.policy, placeholder_pull_secrets=frozenset({"registry"}))
+    world.settings = replace(SETTINGS, image_pull_secrets=("registry",))
+    world.restart()
+    world.run(1, every_seconds=1)
+    found = {each.pod.uid: each.pod.pull_secrets for each in world.view().placeholders.values()}
+    assert (len(running), len(found)) == (2, 4)
+    assert {uid for uid, secrets in found.items() if not secrets} == running
+    assert {each.reason for each in world.ended(Cause.OUTDATED)} == {"its pull secrets: (none); configured: registry"}
