@@ -17,7 +17,7 @@ from dra_spawner.service.http.classes.class_feed import feed_query
 from dra_spawner.service.http.classes.class_handlers import announcer_of
 from dra_spawner.service.http.classes.class_json import classes_json, requests_json
 from dra_spawner.service.http.pages.override_pages import OverridePage
-from dra_spawner.service.http.pages.page_text import begins, clock, moment, person, unrehearsed
+from dra_spawner.service.http.pages.page_text import begins, clock, moment, moment_beside, person, unrehearsed
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 
 _SHOWN: Final = 200
@@ -73,6 +73,7 @@ class ClassesPage(OverridePage):
             moment=moment,
             first_begin=lambda found: _first_begin(found, zone),
             clock=clock,
+            moment_beside=moment_beside,
             weekly=_weekly,
             person=person,
             unrehearsed=lambda found: unrehearsed({**found, **found["next"], "added_by": found["by"]}, self.now),

@@ -45,7 +45,15 @@ def clock(iso: str, entry: Mapping[str, Any]) -> str:
     """A time in the zone of a calendar entry, with the day if it is another one than that of its begin."""
     begin = datetime.fromisoformat(entry["begins"])
     at = datetime.fromisoformat(iso).astimezone(begin.tzinfo)
-    return f"{at:%H:%M}" if at.date() == begin.date() else f"{at:%a %Y-%m-%d %H:%M} {entry['zone']}"
+    return f"{at:%H:%M}" if at.date() == begin.date() else moment_beside(iso, entry)
+
+
+def moment_beside(iso: str, entry: Mapping[str, Any] | None) -> str:
+    """A time in the zone of a calendar entry, with zone and date; in UTC where there is none."""
+    if entry is None:
+        return moment(iso)
+    at = datetime.fromisoformat(iso).astimezone(datetime.fromisoformat(entry["begins"]).tzinfo)
+    return f"{at:%a %Y-%m-%d %H:%M} {entry['zone']}"
 
 
 def person(by: str) -> str:

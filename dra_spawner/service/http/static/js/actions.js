@@ -16,6 +16,7 @@ import { address, refresh } from "./live.js";
 const dialog = document.getElementById("action-dialog");
 const status = document.getElementById("action-status");
 const HOUR = 3600_000;
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const SHOWN = 10_000; // how long the sentence about a success stays
 let fading = 0;
 let running = null; // the button of the open dialog, its template, and whether a rehearsal has answered
@@ -66,8 +67,15 @@ function momentOf(form, name) {
   return new Date(now.getTime() + Number(choice) * HOUR);
 }
 
+/** A time by the clock of this browser, in the format of the pages, with its zone: theirs are in UTC. */
+function timeText(moment) {
+  const digits = (number) => String(number).padStart(2, "0");
+  const day = moment.toLocaleDateString("en", { weekday: "short" });
+  const date = [moment.getFullYear(), digits(moment.getMonth() + 1), digits(moment.getDate())].join("-");
+  return `${day} ${date} ${digits(moment.getHours())}:${digits(moment.getMinutes())} (${ZONE})`;
+}
+
 function showTimes(form) {
-  const format = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   for (const [name, [ends, stays]] of Object.entries(TIMES)) {
     const choice = form.elements.namedItem(name);
     if (!choice) continue;
@@ -76,7 +84,7 @@ function showTimes(form) {
     date.required = !date.disabled;
     const moment = momentOf(form, name);
     form.querySelector(`[data-time=${name}]`).textContent = moment
-      ? ends.replace("{moment}", moment.toLocaleString(document.documentElement.lang, format))
+      ? ends.replace("{moment}", timeText(moment))
       : stays;
   }
 }
@@ -125,9 +133,8 @@ function bodyOf(form) {
 function entryOf(form) {
   const { users, profile, begins, ...rest } = bodyOf(form);
   const line = `${users} of "${profile}"`;
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const at = begins.replace("T", " ");
-  return { entry: { users: line, begins: at, timezone: zone, ...rest }, question: { line: `${line} at ${at}`, zone } };
+  return { entry: { users: line, begins: at, timezone: ZONE, ...rest }, question: { line: `${line} at ${at}`, zone: ZONE } };
 }
 
 /** What a rehearsal has found, as elements. */
@@ -136,7 +143,7 @@ function answerOf(found) {
   const list = document.createElement("ul");
   for (const each of found.problems) list.append(sentence("li", each.message));
   for (const each of found.orders) {
-    const at = new Date(each.order_at).toLocaleString();
+    const at = timeText(new Date(each.order_at));
     list.append(sentence("li", `${each.nodes} more ${each.nodes === 1 ? "node" : "nodes"} (${each.kind}), to be ordered by ${at}.`));
   }
   if (list.children.length) parts.push(list);
