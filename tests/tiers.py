@@ -57,13 +57,15 @@ MEANINGS: Final = {
     Tier.DEFAULT: "no cluster, or the embedded one for the promises to users",
     Tier.EMBEDDED: "the embedded cluster",
     Tier.REAL: "a real kube-apiserver, kube-scheduler and kube-controller-manager",
-    Tier.SYSTEM: "a node, browser, chart, image, database server or other program; days in virtual time, and long hostile inputs",
+    Tier.SYSTEM: "a node, browser, chart, image, database server or other program; days in virtual time, and hostile inputs",
     Tier.LONG: "once a night: tests that take longer than they are worth in each change, and all random examples",
 }
 _SYSTEM_DIRECTORIES: Final = frozenset(("browser", "chart", "images", "node", "oracle", "virtual_time"))
 #: Those whose tests need no program that Go builds.
 _WITHOUT_GO: Final = frozenset(("browser",))
 _CLUSTER_DIRECTORIES: Final = frozenset(("integration",))
+#: Its hostile inputs take an eighth of the processors that the default tier had with them, and none is a promise.
+_HOSTILE_DIRECTORIES: Final = frozenset(("adversary",))
 #: Fixtures that start something, and the tier of a test that needs one of them.
 _FIXTURES: Final = (
     (Tier.SYSTEM, frozenset(("helm", "machine", "oracle", "oracles", "postgresql"))),
@@ -104,6 +106,8 @@ def tier_of(item: pytest.Item) -> Tier:
     found = next((tier for tier, names in _FIXTURES if fixtures & names), Tier.DEFAULT)
     if found is Tier.DEFAULT and directory in _CLUSTER_DIRECTORIES:
         found = Tier.EMBEDDED
+    if found is Tier.DEFAULT and directory in _HOSTILE_DIRECTORIES:
+        return Tier.SYSTEM
     if found is Tier.EMBEDDED and item.get_closest_marker("promise"):
         return Tier.DEFAULT
     return found

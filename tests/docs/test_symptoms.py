@@ -41,7 +41,8 @@ def texts() -> str:
     """Every text of the code."""
     found = []
     for path in (ROOT / "dra_spawner").rglob("*.py"):
-        found += [spoken(node) for node in ast.walk(ast.parse(path.read_text()))]
+        nodes = ast.walk(ast.parse(path.read_text()))
+        found += [spoken(node) for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr)]
     # Logging and str.format have values of their own kinds.
     return "\n".join(re.sub(r"%[a-z]|\{[a-z_]+\}", "…", text) for text in found if len(text) > 10)
 
