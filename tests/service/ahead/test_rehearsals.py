@@ -22,8 +22,11 @@ from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, NodeLeadTime
+from dra_spawner.history.settings import HistorySettings
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
+from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data
 from dra_spawner.placeholders.planner.targets.limits import Quota
+from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, read_calendar_entries, read_demand
@@ -32,7 +35,9 @@ from dra_spawner.scale_ahead.demand.policies import Buffer
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
+from dra_spawner.service.ahead.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.http.api.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.traits.node_kind_settings import read_node_kinds
 from dra_spawner.service.web_settings import WebSettings
@@ -410,6 +415,32 @@ async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
     assert found["first_order_at"] == "2026-03-02T10:38:30+01:00"
 
 
+async def test_an_entry_keeps_the_verdict_that_the_dialog_has_found(url: str, context: ServiceContext) -> None:
+    service = controller()
+    context.follow(service.watch, service)
+    written = {"users": "20 of gpu-slice", "begins": "2026-03-04 10:00", "timezone": "UTC"}
+    status, problem = await post(url, {"entry": written})
+    assert (status, problem["detail"]) == (503, "The cluster is not found yet.")
+    recording = HistoryRecording(HistorySettings(), service, context.decisions)
+    context.scale_ahead = runner = ScaleAheadRunner(service, recording, present(context.rehearsals))
+    status, found = await post(url, {"entry": written})
+    assert (status, found["verdict"][:46]) == (200, "Yes: 20 users can start on 2026-03-04 at 10:00")
+    settings = Overrides().with_entry("physics", written, "user ada", START)
+    service.overrides.put({"metadata": {"resourceVersion": "1"}, "data": overrides_data(settings)})
+    (added,) = runner.added.items
+    time = present(runner.class_rehearsals.next_time(added.entry))
+    outcome = runner.class_figures.outcome_of(time)
+    assert (outcome.verdict, present(outcome.rehearsed_at).isoformat()) == (found["verdict"], found["now"])
+    for wrong, detail, code in (
+        ({**written, "begins": "2026-03-01 10:00"}, "The entry has begun already.", 409),
+        ({**written, "users": "20 of gpu"}, "The hub publishes no choice gpu.", 409),
+        ({"users": "20 of gpu-slice"}, "entry.begins", 400),
+        (3, "entry: ", 400),
+    ):
+        status, problem = await post(url, {"entry": wrong})
+        assert (status, detail in problem["detail"]) == (code, True), problem
+
+
 async def test_the_settings_of_demand_count_for_what_a_question_does_not_name(
     url: str, context: ServiceContext
 ) -> None:
@@ -439,6 +470,7 @@ WRONG_QUESTIONS: list[tuple[Any, str]] = [
     ({**NOW_LINE, "lead_minutes": True}, "lead_minutes: found True"),
     (b'{"line": "1 of gpu-slice now", "margin_minutes": NaN}', "margin_minutes: found nan"),
     ({**NOW_LINE, "users": 3}, "users: not known; allowed: line, zone"),
+    ({**NOW_LINE, "entry": {}}, "entry: allowed: alone"),
 ]
 
 

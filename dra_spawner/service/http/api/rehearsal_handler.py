@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tornado.web import HTTPError
 
+from dra_spawner.profiles.syntax.settings_reader import SettingsError
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.scale_ahead.rehearsal.rehearsal_table import rehearsal_json
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.http.api.placeholder_handlers import PlaceholderHandler
@@ -20,7 +22,7 @@ _LONGEST_LINE: Final = 500
 _LONGEST_ZONE: Final = 100
 _MAX_MINUTES: Final = 7 * 24 * 60
 _MINUTES: Final = ("lead_minutes", "image_minutes", "margin_minutes")
-_KEYS: Final = ("line", "zone", *_MINUTES)
+_KEYS: Final = ("line", "zone", *_MINUTES, "entry")
 
 
 class RehearsalsHandler(PlaceholderHandler):
@@ -28,10 +30,17 @@ class RehearsalsHandler(PlaceholderHandler):
 
     Further keys: ``zone`` (of the line), ``lead_minutes`` (of kinds of nodes without recorded lead times),
     ``image_minutes``, ``margin_minutes``. Without the first and the last, the settings of `demand` count.
+
+    ``{"entry": {…}}`` in place of all these: the next time of a calendar entry, which keeps the verdict when it is
+    added.
     """
 
     @endpoint(
-        "Whether announced users can all start at a time.", Access.OPERATE, body=REHEARSAL_QUESTION, answer=REHEARSAL
+        "Whether announced users can all start at a time.",
+        Access.OPERATE,
+        body=REHEARSAL_QUESTION,
+        answer=REHEARSAL,
+        problems=(409,),
     )
     async def post(self) -> None:
         question = _question(bytes(self.body))
@@ -39,16 +48,37 @@ class RehearsalsHandler(PlaceholderHandler):
         if not self.controller.published.shapes:
             why = self.controller.shapes.problem if self.controller.is_on else "no placeholders are configured"
             raise HTTPError(503, "The profiles are not known: %s.", why or "none is published")
+        try:
+            if "entry" in question:
+                found = await self._of_entry(question["entry"])
+            else:
+                found = await self._of_line(question, rehearsals)
+        except TooManyRehearsals:
+            raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
+        self.write_json(rehearsal_json(found))
+
+    async def _of_line(self, question: dict[str, Any], rehearsals: Rehearsals) -> Rehearsal:
         zone = _zone(question)
         try:
             expected = rehearsals.expected_by(question["line"], zone)
         except ValueError as error:
             raise HTTPError(400, "line: %s.", error) from None
+        return await rehearsals.of_users(expected, replace(rehearsals.assumptions(), **_given(question)))
+
+    async def _of_entry(self, written: object) -> Rehearsal:
+        runner = self.context.scale_ahead
+        if runner is None:
+            raise HTTPError(503, "The cluster is not found yet.")
         try:
-            found = await rehearsals.of_users(expected, replace(rehearsals.assumptions(), **_given(question)))
-        except TooManyRehearsals:
-            raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
-        self.write_json(rehearsal_json(found))
+            entry = runner.added.read(written)
+        except SettingsError as error:
+            raise HTTPError(400, "%s.", "; ".join(map(str, error.problems))) from None
+        time = runner.class_rehearsals.next_time(entry)
+        if time is None:
+            raise HTTPError(409, "The entry has begun already.")
+        if (found := await runner.class_rehearsals.of_time(time)) is None:
+            raise HTTPError(409, "The hub publishes no choice %s.", entry.demand.profile)
+        return found
 
     @property
     def _rehearsals(self) -> Rehearsals:
@@ -61,6 +91,10 @@ class RehearsalsHandler(PlaceholderHandler):
 def _question(body: bytes) -> dict[str, Any]:
     """The validated body; errors name key, found and allowed values."""
     question = json_object(body, _KEYS)
+    if "entry" in question:
+        if len(question) > 1:
+            raise HTTPError(400, "entry: allowed: alone, without other keys.")
+        return question
     line = question.get("line")
     if not isinstance(line, str) or not 0 < len(line) <= _LONGEST_LINE or not line.isprintable():
         found = f"found {line!r:.60}" if "line" in question else "nothing found"

@@ -107,8 +107,9 @@ REHEARSAL_QUESTION: Final = record(
         "lead_minutes": _MINUTES,
         "image_minutes": _MINUTES,
         "margin_minutes": _MINUTES,
+        "entry": NEW_CALENDAR_ENTRY,
     },
-    optional=("zone", "lead_minutes", "image_minutes", "margin_minutes"),
+    optional=("line", "zone", "lead_minutes", "image_minutes", "margin_minutes", "entry"),
 )
 _WAITS: Final = record(
     {"users": integer(350), "longest_seconds": number(0.0), "mean_seconds": number(0.0), "without_end": integer(0)}

@@ -129,12 +129,10 @@ function bodyOf(form) {
   return body;
 }
 
-/** A calendar entry as the API takes it, and the line that is rehearsed. */
+/** A calendar entry as the API takes it. */
 function entryOf(form) {
   const { users, profile, begins, ...rest } = bodyOf(form);
-  const line = `${users} of "${profile}"`;
-  const at = begins.replace("T", " ");
-  return { entry: { users: line, begins: at, timezone: ZONE, ...rest }, question: { line: `${line} at ${at}`, zone: ZONE } };
+  return { users: `${users} of "${profile}"`, begins: begins.replace("T", " "), timezone: ZONE, ...rest };
 }
 
 /** What a rehearsal has found, as elements. */
@@ -209,22 +207,22 @@ async function send(form) {
   const { button, template, subject } = mine;
   const { actionMethod: method, actionPath: path, actionEtag: etag } = button.dataset;
   if (template.dataset.check && !mine.rehearsed) {
-    const { question } = entryOf(form);
+    const entry = entryOf(form);
     let answer;
     try {
-      answer = answerOf(await ask("POST", "api/rehearsals", question));
+      answer = answerOf(await ask("POST", "api/rehearsals", { entry }));
     } catch (error) {
       // What cannot be rehearsed may still be added: the profiles may not be known yet.
       answer = [sentence("p", error.message, "unknown")];
     }
-    if (!isOpen(mine) || JSON.stringify(entryOf(form).question) !== JSON.stringify(question)) return;
+    if (!isOpen(mine) || JSON.stringify(entryOf(form)) !== JSON.stringify(entry)) return;
     element("answer").replaceChildren(...answer);
     mine.rehearsed = true;
     label();
     return;
   }
   let body;
-  if (template.dataset.check) body = entryOf(form).entry;
+  if (template.dataset.check) body = entryOf(form);
   else if (method !== "DELETE") body = { ...JSON.parse(button.dataset.actionBody ?? "{}"), ...bodyOf(form) };
   await ask(method, path, body, etag ? { "If-Match": etag } : {});
   if (isOpen(mine)) dialog.close();
