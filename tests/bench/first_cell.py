@@ -176,7 +176,7 @@ def first_cell(
     clicked = time.time()
     page.get_by_role("button", name="Start").click()
     page.wait_for_url(f"**/user/{running.user}/lab**")
-    shown = _run_cell(page)
+    shown = run_cell(page)
     done = time.time()
     processors = {
         "processors: Jupyter server": processor_seconds(running.server),
@@ -194,15 +194,16 @@ def first_cell(
     return seconds | rest | {"whole": done - clicked} | processors
 
 
-def _run_cell(page: Page) -> float:
-    """Run a cell in the notebook that is open, or in a new one; the moment when JupyterLab showed itself."""
+def run_cell(page: Page) -> float:
+    """Run a cell in the notebook that is open, or in a new one; the moment when JupyterLab or Notebook showed itself."""
     card = page.locator(".jp-LauncherCard[data-category=Notebook]").first
     cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
     card.or_(cell).first.wait_for()
     shown = time.time()
     if card.is_visible():
         card.click()
-    page.get_by_text("| Idle").wait_for()
+    # JupyterLab says it in words; in Notebook 7 the word fades.
+    page.get_by_text("| Idle").or_(page.locator(".jp-NotebookKernelStatus-fade")).first.wait_for()
     cell.click()
     number = secrets.randbelow(10**6)
     page.keyboard.press("Control+A")
@@ -285,7 +286,8 @@ def table(title: str, runs: list[dict[str, float]]) -> str:
     return "".join(lines)
 
 
-def _until_warm(running: MeasuredHub) -> None:
+def until_warm(running: MeasuredHub) -> None:
+    """Wait until the user's share is warm."""
     if running.has_devices:
         eventually_sync(lambda: running.warm() >= 2, "placeholders are warm", LONGEST_SECONDS)
 
@@ -305,12 +307,12 @@ def measure_pages(running: MeasuredHub, pods: PodTimes, rounds: int, crowds: lis
         for title, choice in _CHOICES.items():
             runs = []
             for _ in range(rounds):
-                _until_warm(running)
+                until_warm(running)
                 runs.append(first_cell(opens, running, pods, choice["profile"]))
                 stop_all(running)
             _say(f"{title}, one user", runs)
         for number in crowds:
-            _until_warm(running)
+            until_warm(running)
             starts = others(running, number)
             starts.begin()
             _say(f"one user beside {number} others", [first_cell(browser, running, pods, "gpu-slice")])
@@ -324,14 +326,14 @@ def measure_quick(running: MeasuredHub, pods: PodTimes, rounds: int, crowds: lis
     for title, choice in (_CHOICES if running.has_devices else _PLAIN).items():
         runs = []
         for _ in range(rounds):
-            _until_warm(running)
+            until_warm(running)
             starts = Starts(running, {running.user: choice})
             starts.begin()
             runs += starts.parts(pods)
             stop_all(running)
         _say(f"{title}, one user", runs)
     for number in crowds:
-        _until_warm(running)
+        until_warm(running)
         starts = others(running, number)
         starts.begin()
         _say(f"{number} at once", starts.parts(pods))
