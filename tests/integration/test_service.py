@@ -128,7 +128,7 @@ async def people_log_in_by_the_hub(service: Service) -> None:
                 async with session.get(service.url + "nodes", headers={"Sec-Fetch-Mode": "navigate"}) as page:
                     text = await page.text()
                 assert "gpu-0" in text
-                assert "25%" in text
+                assert "25 %" in text
                 cookies = {cookie.key: cookie for cookie in jar if "dra-spawner" in cookie["path"]}
                 assert cookies["service-dra-spawner"]["httponly"]
                 # A script of another site may not read, whichever user is logged in.

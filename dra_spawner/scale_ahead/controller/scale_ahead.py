@@ -302,7 +302,7 @@ class ScaleAhead(RecordSink):
             if choice is not None:
                 if each.begins - now < LONGEST_LEAD:
                     found[group_of[choice]].append(each)
-            else:
+            elif now < each.ends:
                 which = f"calendar entry {each.name!r} of {each.source}"
                 problems.append(f"{which} is about {each.profile!r}, which has no placeholders")
         return {name: tuple(entries) for name, entries in found.items()}, _first(list(dict.fromkeys(problems)))

@@ -167,7 +167,7 @@ class NodeFigures:
     def _known_utilization(self, name: str) -> NodeUtilization:
         """The utilization of a node, unknown while a driver does not publish what it published there."""
         found = self._present().of(name)
-        lost = self._lost_of(name)
+        lost = self.lost_of(name)
         if not lost:
             return found
         problems = (f"the driver {driver} published devices, and publishes none now" for driver in lost)
@@ -340,7 +340,8 @@ class NodeFigures:
         missing = self.missing
         more = f" {len(missing) - _NAMED:,} more devices are missing." if len(missing) > _NAMED else ""
         told = [f"{str(each)[0].upper()}{str(each)[1:]} (driver {each.device.driver})." for each in missing[:_NAMED]]
-        return (*told, *([more.strip()] if more else []), *self._lost_drivers())
+        # A driver that is gone is the cause of many missing devices.
+        return (*self._lost_drivers(), *told, *([more.strip()] if more else []))
 
     def nodes_of_drivers(self) -> dict[str, tuple[list[str], list[str]]]:
         """By driver: present nodes with devices of it, and nodes of which it published devices, and publishes none."""
@@ -348,7 +349,7 @@ class NodeFigures:
             driver: ([], []) for known in self._published.values() for driver in known
         }
         for node in sorted(self._published.keys() & self._watch.snapshot.nodes.keys()):
-            lost = self._lost_of(node)
+            lost = self.lost_of(node)
             for driver in self._published[node]:
                 found[driver][driver in lost].append(node)
         return found
@@ -362,7 +363,7 @@ class NodeFigures:
             if lost
         ]
 
-    def _lost_of(self, node: str) -> list[str]:
+    def lost_of(self, node: str) -> list[str]:
         """Drivers that published devices of a node, and publish none; DRANET's may all be in use."""
         slices = self._watch.snapshot.slices
 

@@ -20,6 +20,7 @@ from dra_spawner.service.figures.stale_nodes import StaleNodes
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
 from dra_spawner.simulator.model.nodes import NodeState
+from dra_spawner.simulator.usage.weighted_utilization import WeightedUtilization
 
 _DIGITS: Final = 4
 #: Limit of the named pods of one claim.
@@ -119,13 +120,24 @@ class NodeSummaries:
             "pods": len(state.pods),
             "utilization": _number(utilization.figure),
             "devices": [self._bar(each) for each in bars],
-            "unknown": [
-                {"driver": pool.id.driver, "pool": pool.id.pool, "because": pool.problem}
-                for pool in utilization.pools
-                if pool.problem
-            ],
+            "unknown": self._unknown_pools(name, utilization),
             "unknown_because": "; ".join(utilization.problems),
         }
+
+    def _unknown_pools(self, node: str, utilization: WeightedUtilization) -> list[dict[str, str]]:
+        """Pools whose devices are not known, and those of drivers that publish nothing any more."""
+        found = [
+            {"driver": pool.id.driver, "pool": pool.id.pool, "because": pool.problem}
+            for pool in utilization.pools
+            if pool.problem
+        ]
+        gone = "the driver published devices, and publishes none now"
+        drivers = {each["driver"] for each in found}
+        return found + [
+            {"driver": driver, "pool": node, "because": gone}
+            for driver in self._figures.lost_of(node)
+            if driver not in drivers
+        ]
 
     def _bar(self, bar: Bar) -> dict[str, Any]:
         optional = {

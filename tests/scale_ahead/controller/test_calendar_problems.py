@@ -65,6 +65,8 @@ def test_an_entry_of_a_choice_without_placeholders_is_a_problem() -> None:
     assert found.ahead.problems(found.world.now) == (
         "calendar entry 'physics' of calendar_entries is about 'gpu-slce', which has no placeholders",
     )
+    found.minutes(200)
+    assert found.ahead.problems(found.world.now) == (), "it is over"
 
 
 def test_a_thousand_entries_of_choices_without_placeholders_are_a_few_problems() -> None:

@@ -130,8 +130,12 @@ async def test_a_driver_that_withdraws_all_devices():
     assert (nodes["shared-1"]["utilization"], nodes["whole-2"]["utilization"]) == (None, None)
     assert "of claim jupyterhub/jupyter-0-gpu is not published any more" in nodes["shared-1"]["unknown_because"]
     assert "published devices, and publishes none now" in nodes["whole-2"]["unknown_because"]
+    gone = "the driver published devices, and publishes none now"
+    (unknown,) = nodes["whole-2"]["unknown"]
+    assert unknown == {"driver": "gpu.example.com", "pool": "whole-2", "because": gone}
     assert figures.by_class["gpu.example.com", "shared"].missing > 0
     problems = " ".join(figures.problems())
+    assert problems.startswith("The driver "), "the cause comes first"
     assert "is not published any more (driver gpu.example.com)." in problems
     assert "more devices are missing." in problems
     assert "The driver gpu.example.com published devices of " in problems

@@ -73,7 +73,7 @@ async def test_page_shows_known_and_unknown_devices(url: str, context: ServiceCo
     assert status == 200
     assert EVIL not in text, "foreign text in labels and names stays text"
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
-    assert "gpu-0: free 100%" in text
+    assert "gpu-0: free 100 %" in text
     assert "cordoned" in text
     assert "unknown: pool gpu.example.com/n2: incomplete, generation 1 has 1 of 2 slices" in text
 

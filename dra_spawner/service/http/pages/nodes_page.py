@@ -85,7 +85,7 @@ class NodesPage(PageHandler):
             meanings=_MARK_MEANINGS,
             kinds=_KINDS,
             described=_described,
-            percent=lambda value: f"{value:.0%}",
+            percent=lambda value: f"{100 * value:.0f} %",
             readiness=readiness,
             problems=self._problems(),
             has_orders=controller is not None and controller.is_on,
@@ -105,9 +105,9 @@ def _described(device: Mapping[str, Any]) -> str:
         if part["kind"] == "placeholder":
             who = f"placeholder, reserved for {part['reserved_for']}" if "reserved_for" in part else "placeholder"
         amounts = ", ".join(f"{name} {amount}" for name, amount in part.get("amounts", {}).items())
-        said.append(f"{who} {part['share']:.0%}{f' ({amounts})' if amounts else ''}")
+        said.append(f"{who} {100 * part['share']:.0f} %{f' ({amounts})' if amounts else ''}")
     blocked = device.get("blocked", 0)
     free = 1 - sum(part["share"] for part in device["parts"]) - blocked
-    said += [f"blocked by other devices {blocked:.0%}"] if blocked else []
-    said += [f"free {free:.0%}"] if free > _LEAST_SHARE else []
+    said += [f"blocked by other devices {100 * blocked:.0f} %"] if blocked else []
+    said += [f"free {100 * free:.0f} %"] if free > _LEAST_SHARE else []
     return f"{device['name']}: {'; '.join(said)}"

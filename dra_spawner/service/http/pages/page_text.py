@@ -92,7 +92,7 @@ def deed(change: str, subject: str) -> dict[str, str]:
     """What a person did and about what, for pages; `change` and `subject` of the audit trail."""
     kind, _, name = subject.partition(" ")
     if change not in ("set", "deleted") or kind not in list(OverrideKind):
-        return {"change": change, "subject": subject}
+        return {"change": change, "subject": subject.replace("calendar-entry ", "calendar entry ")}
     has_set, has_ended, about = _DEEDS[OverrideKind(kind)]
     return {"change": has_set if change == "set" else has_ended, "subject": about.format(name=name)}
 
@@ -108,7 +108,8 @@ def change_text(details: str) -> str:
     parts = []
     if isinstance(written.get("users"), str):
         parts += [f"“{written['name']}”"] if written.get("name") else []
-        parts += [written["users"].replace('"', ""), f"begins {written.get('begins')}"]
+        begin = " ".join(filter(None, (written.get("begins"), written.get("timezone"))))
+        parts += [written["users"].replace('"', ""), f"begins {begin}"]
     if "min" in written and "max" in written:
         parts.append(f"{written['min']} to {written['max']}")
     if isinstance(written.get("until"), str):

@@ -86,7 +86,7 @@ async def test_the_page_has_each_miss_with_its_entry(
     record(history, reason="0/3 nodes are available")
     status, text = await get(f"{url}/page")
     assert status == 200
-    assert "40 servers were started. 25.0% found a warm placeholder, and 30 had to wait (75.0%)." in text
+    assert "40 servers were started. 25.0 % found a warm placeholder, and 30 had to wait (75.0 %)." in text
     assert "Tue 2026-11-24 10:00 UTC" in text
     assert "40 started within 1 min, none was expected; 30 waited: too many at once" in text
     assert "gpu · most of them: 0/3 nodes are available" in text
