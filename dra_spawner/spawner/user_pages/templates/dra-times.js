@@ -23,11 +23,14 @@
   // For scripts that set texts themselves: a text that changes twice would be read aloud again.
   window.draSpawnerTimes = withLocalTimes;
 
+  // What the administrator writes stays as it is.
+  const others = "script, style, textarea, pre, code, .announcement";
+
   function localize(root) {
     const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     for (let node = root.nodeType === Node.TEXT_NODE ? root : texts.nextNode(); node; node = texts.nextNode()) {
       const text = node.data.includes(" UTC") ? withLocalTimes(node.data) : node.data;
-      if (text !== node.data && !node.parentElement?.closest("script, style, textarea, pre, code")) {
+      if (text !== node.data && !node.parentElement?.closest(others)) {
         node.data = text;
       }
     }
