@@ -28,6 +28,7 @@ OTHERS = {
     "kube/leader.py": "the term and its renewal, which the elector awaits",
     "placeholders/controller/placeholder_controller.py": "`wait_ended` awaits the ends of informers",
     "service/application.py": "the service itself, which `run` awaits",
+    "spawner/progress/patient_reflectors.py": "the first list of KubeSpawner's reflector, for which all who need it wait",
     "spawner/user_pages/start_handler.py": "JupyterHub's own start of a server, whose end its progress tells",
     "spawner/hub_parts/hub_wide.py": "the task that owns a hub's background work; JupyterHub awaits it at its end",
 }
