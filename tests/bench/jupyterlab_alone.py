@@ -33,7 +33,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 import dra_spawner.devcluster.demo
 from dra_spawner.user_server.first_kernel import WANTED
-from tests.bench.figures import options_parser, quantile, ratios
+from tests.bench.figures import Progress, options_parser, quantile, ratios
 from tests.bench.first_cell import PodTimes, first_cell, processor_seconds, run_cell, stop_all, until_warm
 from tests.bench.measured_hubs import LONGEST_SECONDS, MeasuredHub, demo
 from tests.browser.chromium import chromium
@@ -45,7 +45,6 @@ _DEMO_FILES: Final = Path(dra_spawner.devcluster.demo.__file__).with_name("jupyt
 _NOTEBOOK: Final = "welcome.ipynb"
 _PROGRAM: Final = "from {module} import main; main()"
 _NO_GRAMMAR: Final = "import sys; sys.modules['rfc3987_syntax'] = None; " + _PROGRAM
-_STOP_SECONDS: Final = 10
 #: What a class that only runs notebooks does without. Users see that it is missing.
 _RARELY_USED: Final = tuple(
     f"@jupyterlab/{each}-extension"
@@ -164,12 +163,8 @@ def alone(browser: Browser, how: Alone) -> dict[str, float]:
             )
         finally:
             page.close()
-            server.terminate()
-            try:
-                server.wait(timeout=_STOP_SECONDS)
-            except subprocess.TimeoutExpired:  # a thread of Jupyter Server may never end; Kubernetes kills it, too
-                server.kill()
-                server.wait()
+            server.kill()  # asked to end, it may wait for a thread for ever; its kernel ends without it
+            server.wait()
     return dict(zip(("whole", *_PROCESSORS), seconds, strict=True))
 
 
@@ -225,7 +220,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     path, flags = chromium()
     runs = defaultdict[str, list[dict[str, float]]](list)
-    loads = [os.getloadavg()[0]]
+    loads, report = [os.getloadavg()[0]], Progress("JupyterLab alone")
     with demo() as running, sync_playwright() as driver:
         pods = PodTimes()
         threading.Thread(target=pods.follow, args=(running,), daemon=True).start()
@@ -237,6 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
         for number in range(options.rounds + 1):
             for title in chosen:
                 found = ways[title]()
+                report(f"round {number}, {title}: {found}")
                 if number:  # the first round fills the machine's caches of files
                     runs[title].append(found)
             loads.append(os.getloadavg()[0])

@@ -13,8 +13,10 @@ import pytest
 import yaml
 from traitlets.config import Config
 
+from dra_spawner.devcluster import demo
 from dra_spawner.profiles import profile_list_problems
 from dra_spawner.service.application import DRASpawnerService
+from dra_spawner.user_server.first_kernel import first_notebook
 from tests.all_of_them import all_of_them
 from tests.chart.rendering import CHART, IMAGE, rendered
 from tests.cluster.policy import YAML_LOADER
@@ -66,6 +68,19 @@ def test_values_fit_the_chart_and_its_service(helm: Path, values: dict[str, Any]
 @pytest.mark.parametrize("values", PROFILES)
 def test_profiles_are_sound(values: dict[str, Any]) -> None:
     assert profile_list_problems(values["singleuser"]["profileList"]) == []
+
+
+def test_the_fast_servers_have_the_settings_of_the_demos() -> None:
+    """docs/how-to/images.md: files of these values, beside the files with which figures are measured."""
+    text = next(page for page in pages() if page.path.stem == "images")
+    values = yaml.safe_load(next(block.text for block in text.blocks if "extraFiles" in block.text))["singleuser"]
+    files = {each["mountPath"]: each["data"] for each in values["extraFiles"].values()}
+    own = Path(demo.__file__).with_name("jupyter")
+    assert files == {
+        f"{values['extraEnv']['JUPYTER_CONFIG_PATH']}/{path.relative_to(own)}": json.loads(path.read_text())
+        for path in own.rglob("*.json")
+    }
+    assert first_notebook(values["extraEnv"] | {"JUPYTERHUB_DEFAULT_URL": values["defaultUrl"]}) == "start.ipynb"
 
 
 def test_the_class_is_on_tuesdays_at_its_time() -> None:
