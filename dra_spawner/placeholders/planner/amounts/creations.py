@@ -400,9 +400,10 @@ def _of_present(view: View, uids: frozenset[str]) -> frozenset[str]:
 
 
 def _excuses(view: View, used: frozenset[str]) -> list[str]:
-    """Uids of servers for which kube-scheduler may just have preempted a placeholder."""
+    """Uids of servers for which kube-scheduler may just have preempted a placeholder, the oldest first."""
     young = view.users_younger_than(_PREEMPTS_WITHIN)
-    return [pod.uid for pod in young if pod.uid not in used and age(pod.created, view.now) >= timedelta(0)]
+    found = [pod for pod in young if pod.uid not in used and age(pod.created, view.now) >= timedelta(0)]
+    return [pod.uid for pod in sorted(found, key=lambda each: (each.created, each.uid))]
 
 
 def _shape(pod: Pod) -> str:

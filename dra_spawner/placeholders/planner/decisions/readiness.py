@@ -124,12 +124,10 @@ class _Judge:
         self.drivers_of_kind = self._seen_with(planner_state)
 
     def to_look_at(self) -> Iterator[str]:
-        """Names of nodes, in the order of the snapshot."""
+        """Names of nodes, sorted."""
         nodes = self._view.snapshot.nodes
-        if self._looks_at_all:
-            return iter(nodes)
-        names = self._touched | self._unsettled
-        return iter(sorted(name for name in names if name in nodes))
+        names = nodes.keys() if self._looks_at_all else (self._touched | self._unsettled) & nodes.keys()
+        return iter(sorted(names))
 
     def gone(self, known: Iterable[str]) -> Iterable[str]:
         """Names of known nodes that do not exist any more."""

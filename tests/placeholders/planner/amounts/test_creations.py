@@ -175,3 +175,17 @@ def test_an_operator_resumes() -> None:
     world.planner_state = world.planner_state.resumed(GPU.id)
     world.decide()
     assert world.count == WANTED
+
+
+def test_of_two_servers_the_older_one_excuses_a_loss_in_whatever_order_the_watch_shows_them() -> None:
+    world = hub((PLAIN, 1, 2), nodes="a")
+    for name in ("ada", "ben"):
+        world.user(name)
+        world.pass_time(seconds=1)
+        world.view()
+    ada = next(pod for pod in world.snapshot.pods.values() if pod.name == "ada")
+    world.snapshot.put(replace(ada, start_time="2026-03-02T09:00:00Z"))  # put again, it comes last
+    world.view()
+    world.snapshot.remove_pod(ObjectKey.of(placeholders_of(world)[0]))
+    world.decide()
+    assert world.planner_state.creations.lost.excuses == {ada.uid}

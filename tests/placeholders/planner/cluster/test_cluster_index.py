@@ -32,7 +32,9 @@ class Compared(World):
 
 
 class ChangingDevices(Chaos):
-    """Drivers publish more or fewer devices, also such that pods hold."""
+    """Drivers publish more or fewer devices, also such that pods hold. The service begins again with other settings."""
+
+    changes_images = True
 
     def wait(self) -> None:
         nodes = sorted({item.node_name for item in self.world.snapshot.slices.values() if item.node_name})

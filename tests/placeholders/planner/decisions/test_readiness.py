@@ -6,7 +6,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode, in_order
-from tests.placeholders.planner.objects import GPU, gpu_slice, user_shape
+from tests.placeholders.planner.objects import GPU, PLAIN, gpu_slice, user_shape
 from tests.placeholders.planner.world import World, hub
 
 
@@ -147,3 +147,12 @@ def test_servers_go_first_where_nothing_is_missing() -> None:
     world.pull("a", images=())
     world.settle()
     assert world.placement(plain).node == "b"
+
+
+def test_nodes_are_labelled_in_the_order_of_their_names_also_by_a_service_that_has_just_begun() -> None:
+    world = hub((PLAIN, 1, 2))
+    for name in "cba":
+        world.node(name)
+    world.decide()
+    labels = [each.node for each in world.last.actions if getattr(each, "label", "") == names.IMAGES_READY]
+    assert labels == ["a", "b", "c"]
