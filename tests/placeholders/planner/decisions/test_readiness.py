@@ -154,5 +154,6 @@ def test_nodes_are_labelled_in_the_order_of_their_names_also_by_a_service_that_h
     for name in "cba":
         world.node(name)
     world.decide()
-    labels = [each.node for each in world.last.actions if getattr(each, "label", "") == names.IMAGES_READY]
+    found = [each for each in world.last.actions if isinstance(each, LabelNode)]
+    labels = [each.node for each in found if each.label == names.IMAGES_READY]
     assert labels == ["a", "b", "c"]
