@@ -17,7 +17,7 @@ OBJECTS = ("pods", "resourceclaims", "resourceclaimtemplates")
 
 @pytest.mark.promise("A hub can be moved to DRASpawner, and back, while servers of users run.")
 @pytest.mark.parametrize(("before", "after"), [(KubeSpawner, DRASpawner), (DRASpawner, KubeSpawner)])
-async def test_running_servers_are_taken_over(embedded_cluster: ClusterUnderTest, before, after):
+async def test_running_servers_go_on(embedded_cluster: ClusterUnderTest, before, after):
     async with hub_behind_proxy(embedded_cluster) as (_, side):
         await embedded_cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
         hubs = []

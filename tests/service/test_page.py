@@ -51,7 +51,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         await service.until(lambda: any(each.is_pending for each in service.placeholders().values()), "one more")
         await service.decide(2)
         text = text_of(await service.get("page"))
-        assert "placeholder, reserved for jupyter-ada 100%" in text
+        assert "placeholder, reserved for jupyter-ada 100 %" in text
         page = await service.get("placeholders-page")
         assert "<script>" not in page
         text = text_of(page)

@@ -63,7 +63,7 @@ async def test_a_wait_is_estimated_and_compared(embedded_cluster: ClusterUnderTe
         status = (await service.get_json("status"))["wait_estimates"]
         assert status == {"inside": 0, "early": 1, "late": 0, "share_inside": 0.0, "aim": 0.8}
         assert 'dra_spawner_wait_estimates_total{outcome="early"} 1.0' in await service.get("metrics")
-        assert "Estimated waits: 0% of them ended in their interval" in await service.get("placeholders-page")
+        assert "Estimated waits: 0 % of them ended in their interval" in await service.get("placeholders-page")
 
 
 async def test_sessions_and_lead_times_are_learned_from_the_history(
