@@ -7,6 +7,8 @@ from typing import Any, Final, TextIO
 
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
 from dra_spawner.commands.asking.text_table import span, table
+from dra_spawner.placeholders.availability_state import AvailabilityState
+from dra_spawner.placeholders.availability_text import LABELS
 
 #: Age of the data from which they count as old, as on the pages.
 _OLD_SECONDS: Final = 15.0
@@ -59,7 +61,7 @@ def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[d
     rows_of_choices = [
         (
             each["name"],
-            (each["availability"] or {}).get("state", "unknown"),
+            LABELS.get(_state(each), _state(each)),
             _warm(each),
             each["in_use"],
             each["pending"],
@@ -69,13 +71,15 @@ def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[d
     ]
     if rows_of_choices:
         parts += ["\n", table(("CHOICE", "A SERVER NOW", "WARM", "IN USE", "PENDING"), rows_of_choices)]
-    causes = dict.fromkeys(each["availability"]["reason"] for each in choices if _is_closed(each))
-    parts += ["\n", *(f"- closed: {printable(each)}\n" for each in causes)] if causes else []
+    closed = AvailabilityState.CLOSED
+    causes = dict.fromkeys(each["availability"]["reason"] for each in choices if _state(each) == closed)
+    parts += ["\n", *(f"- {LABELS[closed]}: {printable(each)}\n" for each in causes)] if causes else []
     return "".join(parts)
 
 
-def _is_closed(choice: dict[str, Any]) -> bool:
-    return (choice["availability"] or {}).get("state") == "closed"
+def _state(choice: dict[str, Any]) -> Any:
+    """What the service says, of another version maybe; as the form where it has a word for it."""
+    return (choice["availability"] or {}).get("state", AvailabilityState.UNKNOWN)
 
 
 def _warm(choice: dict[str, Any]) -> str:

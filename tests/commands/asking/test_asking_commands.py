@@ -81,9 +81,10 @@ async def test_an_on_call_engineer_asks_and_drains(
         code, out, _ = await terminal.run("status")
         assert code == 1
         assert "jupyter-eve" in out
-        assert re.search(r"^gpu-whole +closed ", out, re.M)
+        assert re.search(r"^gpu-whole +out of use ", out, re.M)
         assert (
-            "- closed: it would fit on node node-a, which takes no new server: it is drained, set by user ada " in out
+            "- out of use: it would fit on node node-a, which takes no new server: it is drained, set by user ada "
+            in out
         )
         today = await service.get_json("open/api/today")
         said = [each["sentence"] for each in today["wrong"] if each["page"] == "nodes"]
