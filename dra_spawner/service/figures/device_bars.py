@@ -144,8 +144,10 @@ def _device_bar(
         # Nobody has a part of it, so that each claim is shown as wide as what is left.
         share = Fraction(1, len(parts) + 1)
         parts = tuple(replace(each, share=share) for each in parts)
-    # A device that is the same hardware as others, and not offered.
-    blocked = _ONE if use.is_blocked and not parts else _ZERO
+    closed = _closed(device, rules)
+    # What is left of a device that no server gets; or a device that is the same hardware as others, and not offered.
+    left = _ONE - sum((each.share for each in parts), _ZERO)
+    blocked = max(left, _ZERO) if closed or (use.is_blocked and not parts) else _ZERO
     return Bar(
         device.id.driver,
         device.id.pool,
@@ -154,7 +156,7 @@ def _device_bar(
         parts,
         blocked,
         is_boundless=is_boundless,
-        closed=_closed(device, rules),
+        closed=closed,
     )
 
 

@@ -47,6 +47,8 @@ async def test_shares_of_users_and_placeholders():
     assert shared["devices"][2]["pool"] == "shared-1", "a device of its own can be drained"
     assert (shared["node_pool"], shared["kind"], shared["marks"]) == ("shared", "4 x Example 40", ["ready"])
     assert [each.get("closed", "") for each in nodes["shared-2"]["devices"]] == ["", "", "drained", ""]
+    blocked = [each.get("blocked", 0) for each in nodes["shared-2"]["devices"]]
+    assert blocked == [0, 0, 1, 0], "what is left of a drained device is not free"
     assert nodes["shared-2"]["devices"][1]["parts"][0]["reserved_for"] == "jupyter-grace"
     assert (nodes["whole-1"]["marks"], nodes["whole-1"]["is_drain_ordered"]) == (["draining", "late"], True)
     assert nodes["whole-2"]["marks"] == ["cordoned"]

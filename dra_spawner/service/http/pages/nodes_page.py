@@ -52,7 +52,7 @@ _MARK_MEANINGS = {
 _KINDS = {
     "user": "users",
     "placeholder": "placeholders",
-    "blocked": "blocked by partitions",
+    "blocked": "blocked or closed",
     "unknown": "not known",
     "free": "free",
 }
@@ -108,6 +108,7 @@ def _described(device: Mapping[str, Any]) -> str:
         said.append(f"{who} {100 * part['share']:.0f} %{f' ({amounts})' if amounts else ''}")
     blocked = device.get("blocked", 0)
     free = 1 - sum(part["share"] for part in device["parts"]) - blocked
-    said += [f"blocked by other devices {100 * blocked:.0f} %"] if blocked else []
+    why = "closed to new servers" if device.get("closed") else "blocked by other devices"
+    said += [f"{why} {100 * blocked:.0f} %"] if blocked else []
     said += [f"free {100 * free:.0f} %"] if free > _LEAST_SHARE else []
     return f"{device['name']}: {'; '.join(said)}"

@@ -68,9 +68,11 @@ export function linesOf(device) {
   }));
   if (device.closed) {
     const why = device.closed === "drained" ? "drained" : "closed";
-    lines.unshift({ kind: "blocked", who: why, share: "", more: `no new server gets it${why === "closed" ? `: ${device.closed}` : ""}` });
+    const share = blocked > LEAST ? texts.at(-2) : "";
+    lines.unshift({ kind: "blocked", who: why, share, more: `no new server gets it${why === "closed" ? `: ${device.closed}` : ""}` });
+  } else if (blocked > LEAST) {
+    lines.push({ kind: "blocked", who: "blocked by partitions", share: texts.at(-2), more: "" });
   }
-  if (blocked > LEAST) lines.push({ kind: "blocked", who: "blocked by partitions", share: texts.at(-2), more: "" });
   if (free > LEAST) {
     const partitions = Object.entries(device.free_partitions ?? {}).map(([name, number]) => `${number} × ${name}`);
     const more = partitions.length ? `can be had: ${partitions.join(", or ")}` : device.is_boundless ? "may be shared without limit" : "";

@@ -266,7 +266,7 @@ function place(wanted) {
 
 // --- what comes from the service --------------------------------------------------------------------------------------
 
-const KINDS = { user: "users", placeholder: "placeholders", blocked: "blocked by partitions", unknown: "not known", free: "free" };
+const KINDS = { user: "users", placeholder: "placeholders", blocked: "blocked or closed", unknown: "not known", free: "free" };
 
 function kindsText(sum) {
   const found = Object.entries(KINDS).filter(([kind]) => sum[kind] > 0.0005);
