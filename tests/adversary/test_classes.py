@@ -131,8 +131,8 @@ async def floods(service: Replica) -> None:
     """Requests are few, and do not wash the audit trail away; a person who floods does not keep others out."""
     service.context.class_rates = type(service.context.class_rates)()
     before, found = len(service.controller.overrides.present.audit), []
-    for _ in range(20):
-        status, answer, _ = await service.send("POST", "eve/class-requests", LAB)
+    for number in range(20):
+        status, answer, _ = await service.send("POST", "eve/class-requests", {**LAB, "name": f"Lab {number}"})
         found.append(status)
         if status == 201 and found.count(201) > 2:
             await service.send("DELETE", f"eve/class-requests/{answer['id']}")

@@ -14,7 +14,10 @@ def duration_text(seconds: float) -> str:
     """A duration in whole seconds, in minutes from two minutes on, or in hours and minutes from an hour on."""
     if seconds < _SECONDS_BELOW:
         return f"{seconds:.0f} seconds"
-    minutes = round(seconds / _MINUTE)
+    return _minutes_text(round(seconds / _MINUTE))
+
+
+def _minutes_text(minutes: int) -> str:
     hours, rest = divmod(minutes, 60)
     return " ".join([f"{hours} h"] * bool(hours) + [f"{rest} min"] * bool(rest))
 
@@ -23,10 +26,10 @@ def so_far(elapsed_seconds: float, limit_seconds: float) -> str:
     """How long something lasts already, and at most; changes every ten seconds, later every minute."""
     if limit_seconds < _SECONDS_BELOW:
         return f"{elapsed_seconds // 10 * 10:.0f} s of at most {limit_seconds:.0f} s"
-    limit = f"{limit_seconds / _MINUTE:.0f} min"
+    limit = duration_text(limit_seconds)
     if elapsed_seconds < _MINUTE:
         return f"{elapsed_seconds // 10 * 10:.0f} s of at most {limit}"
-    return f"{elapsed_seconds // _MINUTE:.0f} min of at most {limit}"
+    return f"{_minutes_text(int(elapsed_seconds // _MINUTE))} of at most {limit}"
 
 
 def clean_up_seconds(start_timeout: float) -> float:

@@ -22,6 +22,8 @@ def test_a_duration_so_far():
         (60, 600): "1 min of at most 10 min",
         (179, 600): "2 min of at most 10 min",
         (31, 60): "30 s of at most 60 s",
+        (31, 3600): "30 s of at most 1 h",
+        (3700, 7200): "1 h 1 min of at most 2 h",
     }
     assert {case: so_far(*case) for case in words} == words
 

@@ -66,7 +66,7 @@ async def test_pending_servers_and_users_of_their_devices(embedded_cluster: Clus
         assert [each["severity"] for each in found["wrong"]] == sorted(
             (each["severity"] for each in found["wrong"]), key=["error", "warning", "info"].index
         )
-        assert {(each["change"], each["subject"]) for each in found["by_people"]} >= {("set", "placeholders gpu-whole")}
+        assert {(each["change"], each["subject"]) for each in found["by_people"]} >= {("set numbers of", "gpu-whole")}
         text = await service.get("today-page")
         for said in ("&lt;b&gt;bob&lt;/b&gt;", "Physics &lt;i&gt;", "Servers of huge cannot start", "1 server waits"):
             assert said in text, said
