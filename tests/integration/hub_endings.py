@@ -11,7 +11,7 @@ from typing import Any, Final
 import aiohttp
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.kube.client.api import resource_path
+from dra_spawner.kube.client.api import KubernetesError, resource_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
@@ -179,7 +179,10 @@ class Ending:
         events = await self.hub.until_ready(self.user, self.server)
         self.seen["numbers"] = sum("progress" not in each for each in events)
         self.seen["last event"] = {key: events[-1].get(key) for key in ("ready", "url", "progress")}
-        pod = await self.cluster.admin.get(self.pod_path)
+        try:
+            pod = await self.cluster.admin.get(self.pod_path)
+        except KubernetesError as error:
+            raise AssertionError(f"{error}, right after {events}: {self.hub.log.read_text()[-9000:]}") from None
         self.seen["pod"] = await self._masked(pod)
 
     async def pending(self) -> None:

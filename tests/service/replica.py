@@ -132,7 +132,11 @@ class Replica:
         """Wait until the replica shows something."""
 
         def last() -> str:
-            return f"problems: {self.context.problems()}; decisions: {self.context.decisions.newest(12)}"
+            watch = self.context.watch
+            pods = watch.snapshot.pods if watch is not None else {}
+            seen = [(key.name, pod.node_name or "no node", pod.is_running) for key, pod in pods.items()]
+            told = f"problems: {self.context.problems()}; decisions: {self.context.decisions.newest(12)}"
+            return f"pods, nodes, and whether they run: {seen}; {told}"
 
         await eventually(condition, what, seconds, shows=last)
 
