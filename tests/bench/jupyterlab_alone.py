@@ -6,7 +6,7 @@ is the same for all, and the ratios of a round say more than seconds. A browser 
 `tests.bench.first_cell`. Alone, the time begins where the click would be, with the process; the page is asked for as soon as the
 server listens.
 
-Each line of settings has those of the lines before it, from *without rfc3987-syntax* on. "Notebook 7" is measured where the package ``notebook`` is
+From *without rfc3987-syntax* on, each line adds its settings to those of the line before. "Notebook 7" is measured where the package ``notebook`` is
 installed. ``--only`` takes some lines: words of their titles.
 """
 

@@ -58,4 +58,4 @@ async def test_present_placeholders_get_another_image(node: RealNode, node_clust
         assert fewest == 2, "each runs until the new one does"
     calls = await asyncio.to_thread(node.gpus.calls)
     prepared, undone = ({each.claim for each in calls if each.method == method} for method in ("prepare", "unprepare"))
-    assert len(prepared & undone) >= 2, "the driver has the devices of those that are gone back"
+    assert len(prepared & undone) >= 2, "the driver has taken back the devices of both old placeholders"

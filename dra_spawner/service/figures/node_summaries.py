@@ -125,7 +125,7 @@ class NodeSummaries:
         }
 
     def _unknown_pools(self, node: str, utilization: WeightedUtilization) -> list[dict[str, str]]:
-        """Pools whose devices are not known, and those of drivers that publish nothing any more."""
+        """Pools whose devices are not known, also because their driver publishes nothing any more."""
         found = [
             {"driver": pool.id.driver, "pool": pool.id.pool, "because": pool.problem}
             for pool in utilization.pools

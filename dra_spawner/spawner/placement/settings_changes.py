@@ -1,6 +1,7 @@
 """Hears of the service when people change its settings, as by a drain, while servers wait.
 
-What a waiting user reads follows such a change at once: a stream of the service says it, and nobody asks for it.
+The service tells such a change in its stream of events. So the hub updates what a waiting user reads at once, without
+asking again and again.
 """
 
 from __future__ import annotations

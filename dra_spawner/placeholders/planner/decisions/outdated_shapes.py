@@ -89,7 +89,7 @@ def _outdated_settings(round_: Round, placeholder: Placeholder) -> dict[str, str
 
 
 def made_otherwise(round_: Round, there: Iterable[Placeholder]) -> list[Placeholder]:
-    """Those of some placeholders that are idle and have other settings, the oldest first; none if no try helps."""
+    """The idle placeholders with outdated settings, the oldest first; none where replacing them does not help."""
     old = [each for each in there if each.may_end(Cause.OUTDATED) and _outdated_settings(round_, each)]
     return sorted(old, key=lambda each: (each.pod.created, each.pod.name))
 
@@ -150,10 +150,10 @@ def remember_settings(round_: Round) -> tuple[Action, ...]:
 
 
 def decide_older_settings(round_: Round) -> tuple[Action, ...]:
-    """Deletions of placeholders with other settings than the configured ones: at once of those that do not run.
+    """Delete placeholders whose settings have changed. Those that do not run are deleted at once.
 
-    Of the others one of each shape at a time, when one more is there, or where no further one fits; as many stay warm
-    as in rebalancing.
+    Of the others, one of each shape at a time: when its replacement is warm, or where no replacement fits beside it. As
+    many stay warm as in rebalancing.
     """
     view, policy = round_.view, round_.policy
     created = {each.shape for each in round_.actions if isinstance(each, CreatePlaceholder)}
