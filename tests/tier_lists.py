@@ -24,7 +24,6 @@ LONG: Final = {
     "chart/test_whole_chart.py::test_two_hubs_in_one_namespace_and_a_third_elsewhere": "half a minute for each hub more",
     "integration/test_documented_claims.py::test_every_documented_claim_gets_its_devices[real]": "as embedded",
     "integration/test_same_as_kubespawner.py::test_every_way_in_which_a_start_can_end[real]": "quarantine: a pod was gone once right after its hub was ready, on a busy machine",
-    "service/test_recorded_history.py::test_launches_on_a_cluster_are_there_after_a_restart_and_not_twice[real]": "quarantine: a placeholder was not warm once after 240 s, on a busy machine",
     "dra/cel/library/test_cost.py::test_any_expensive_selectors": "an older oracle to build; recorded answers elsewhere",
     "oracle/test_trackers.py::test_random_states_have_the_taints_of_the_scheduler[1.36]": "a second scheduler to build; its answers are recorded",
     "node/test_handovers.py::test_a_restart_in_the_middle_of_a_handover": "restarts of kubelet, driver and node, one by one",

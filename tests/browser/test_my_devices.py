@@ -119,12 +119,12 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         await refreshed_until(page, panel.get_by_text(ENDS_SOON))
         await page.get_by_role("alert").get_by_text("Save your work.").hover()
         await picture(page, "my-devices-end")
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
         await page.route("**/dra-spawner/devices*", drained)
         ended = "This server is ended at 2036-11-30 01:30."
         await refreshed_until(page, panel.get_by_text(ended))
         await page.get_by_role("alert").get_by_text(f"gpu-0: {ended}").wait_for()
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
 
         slices = resource_path("resource.k8s.io/v1", "resourceslices")
         (found,) = (await cluster.admin.list(slices))["items"]

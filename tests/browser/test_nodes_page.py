@@ -154,7 +154,7 @@ async def test_a_service_that_is_away_is_said_and_found_again(embedded_cluster: 
         service.kill()
         away = freshness.get_by_text("The service does not answer. This page tries again.")
         await away.wait_for()
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
         await service.ready()
         await freshness.get_by_text("Live", exact=True).wait_for()
         assert await page.locator(".node-name", has_text="n1").is_visible()
@@ -192,7 +192,7 @@ async def test_a_stream_that_is_dead_is_noticed(context: ServiceContext) -> None
         # An answer that was on its way comes later than the page's time says.
         away = freshness.get_by_text("The service does not answer. This page tries again.")
         await _shown_within(page, away, 15)
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
         await _shown_within(page, freshness.get_by_text("Live", exact=True), 30)
 
 

@@ -13,6 +13,8 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.devcluster.kubelet.container_runtime import ProcessRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.taint_rules import PLURAL as TAINT_RULES
+from dra_spawner.kube.taint_rules import served_rules_api
 from dra_spawner.versions import KUBERNETES, MinorVersion, minor_version
 from tests.cluster.fake_runtime import FakeRuntime
 from tests.polling import PATIENCE_SECONDS, eventually
@@ -105,8 +107,10 @@ class ClusterUnderTest:
         """A further namespace; that of a user of the hub in this one has the labels of `users_labels`."""
         path, name = resource_path("v1", "namespaces"), f"{self.namespace}-{suffix}"
         await self.admin.create(path, {"metadata": {"name": name, "labels": labels or {}}})
-        yield name
-        await self.admin.delete(f"{path}/{name}", missing_ok=True)
+        try:
+            yield name
+        finally:
+            await self.admin.delete(f"{path}/{name}", missing_ok=True)
 
     def fault_proxy(self) -> FaultProxy:
         """A proxy before the API server, to be entered with ``async with``; for `hub_kubeconfig_for`."""
@@ -278,12 +282,14 @@ class ClusterUnderTest:
         """Leave nothing that the next test could see."""
 
         async def clear() -> None:
-            await self._clear_namespace()
+            await self._clear_namespaces()
             if self.kubelet is not None:
                 for name in self.kubelet.node_names:
                     await self.kubelet.remove_node(name)
                 await self.kubelet.stop()
             kinds = [(RESOURCE_API, "deviceclasses")]
+            if rules := await served_rules_api(self.background_admin):
+                kinds.append((rules, TAINT_RULES))
             if not self.keeps_nodes:
                 kinds = [(RESOURCE_API, "resourceslices"), *kinds, ("v1", "nodes")]
             for group, plural in kinds:
@@ -298,22 +304,28 @@ class ClusterUnderTest:
 
         await self._there(clear())
 
-    async def _clear_namespace(self) -> None:
+    async def _clear_namespaces(self) -> None:
         """Delete pods first and at once; else a pending pod would be scheduled to the next test's nodes."""
-        await self.background_admin.delete(resource_path("v1", "namespaces", name=self.namespace), missing_ok=True)
-        # The namespace goes seconds later, and a Lease in it would be a service that leads.
-        await self.background_admin.delete(resource_path("coordination.k8s.io/v1", "leases", self.namespace))
-        # A real kubelet ends containers, and unprepares claims, before it lets go of a pod.
-        await self.background_admin.delete(self.path("pods"), grace_period_seconds=1 if self.keeps_nodes else 0)
-        await self.background_admin.delete(self.path("resourceclaims"))
+        api = self.background_admin
+        for each in (await api.list(resource_path("v1", "namespaces")))["items"]:
+            name = each["metadata"]["name"]
+            if not name.startswith(self.namespace):
+                continue
+            await api.delete(resource_path("v1", "namespaces", name=name), missing_ok=True)
+            # It goes seconds later, and a Lease in it would be a service that leads.
+            await api.delete(resource_path("coordination.k8s.io/v1", "leases", name))
+            # A real kubelet ends containers, and unprepares claims, before it lets go of a pod.
+            await api.delete(resource_path("v1", "pods", name), grace_period_seconds=1 if self.keeps_nodes else 0)
+            await api.delete(resource_path(RESOURCE_API, "resourceclaims", name))
         # A claim that is still allocated would use devices of the next test's nodes.
         left: list[JsonObject] = []
 
         async def is_empty() -> bool:
             left[:] = [
                 each
-                for kind in ("pods", "resourceclaims")
-                for each in (await self.background_admin.list(self.path(kind)))["items"]
+                for group, plural in (("v1", "pods"), (RESOURCE_API, "resourceclaims"))
+                for each in (await api.list(resource_path(group, plural)))["items"]
+                if each["metadata"]["namespace"].startswith(self.namespace)
             ]
             return not left
 
