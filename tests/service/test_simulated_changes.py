@@ -29,7 +29,7 @@ async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnd
         assert (status, found["starting"], found["on_placeholders"], found["because"]) == (200, 4, 1, ""), found
         _, found = await ask(service, users=5)
         assert (found["starting"], found["because"] != "") == (4, True)
-        assert found["sentence"].startswith("4 of 5 more users of gpu-whole can start: ")
+        assert found["sentence"].startswith("4 of 5 more users of gpu-whole can start; 1 cannot: ")
         _, found = await ask(service, users=7, added_nodes=[{"like": "node-a", "count": 1}])
         assert found["starting"] == 6
         answer = await service.place(GPU, "ada")

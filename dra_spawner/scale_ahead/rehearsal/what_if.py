@@ -126,8 +126,8 @@ class Simulation:
         users, profile = self.question.users, self.question.profile
         parts = []
         if users:
-            why = f": {self.refusal}" if self.refusal else ""
-            parts.append(f"{self.starting} of {users} more users of {profile} can start{why}.")
+            rest = f"; {users - self.starting} cannot: {self.refusal}" if self.refusal else ""
+            parts.append(f"{self.starting} of {users} more users of {profile} can start{rest}.")
         if self.question.lost and not self.lost_servers:
             parts.append("No server is lost with the node." if len(self.question.lost) == 1 else "No server is lost.")
         elif self.question.lost:

@@ -29,12 +29,12 @@ function show(found) {
     line("li", `${found.on_other_nodes} on free capacity of other nodes, which load images first`),
   );
   const refused = document.createElement("ul");
-  for (const each of found.not_starting) {
-    const who = each.is_lost ? `${each.servers} of the lost servers of ${each.profile}` : `${each.servers} more users of ${each.profile}`;
+  for (const each of found.not_starting.filter((each) => each.is_lost)) {
+    const who = `${each.servers} of the lost servers of ${each.profile}`;
     refused.append(line("li", `${who} cannot start: ${each.because || "the cause is not known"}.`, "unknown"));
   }
   const isGood = found.not_starting.length === 0;
-  box.replaceChildren(line("p", found.sentence, isGood ? "good" : "unknown"), ...(isGood ? [] : [refused]), list);
+  box.replaceChildren(line("p", found.sentence, isGood ? "good" : "unknown"), ...(refused.children.length ? [refused] : []), list);
 }
 
 async function answer() {
