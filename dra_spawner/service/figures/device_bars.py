@@ -12,9 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
-from dra_spawner import names
-from dra_spawner.dra.model.objects import AllocatedDevice, Device, DeviceId, DeviceTaintRule
-from dra_spawner.dra.model.taints import blocking_taint
+from dra_spawner.dra.model.objects import AllocatedDevice, Device, DeviceId
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.usage.weighted_utilization import DeviceUse
 
@@ -22,7 +20,6 @@ _ZERO: Final = Fraction(0)
 _ONE: Final = Fraction(1)
 _PRODUCT_ATTRIBUTES: Final = ("productname", "model", "product", "profile")
 _LONGEST_PRODUCT: Final = 60
-_DRAINED: Final = "drained"
 
 
 class HolderKind(StrEnum):
@@ -66,7 +63,7 @@ class Bar:
     is_boundless
         Whether any number of claims may share it.
     closed
-        The taint that closes it to new servers, or ``drained`` for this project's own; empty for none.
+        Why what is left is for no new server, as `device_bars` is told; empty for no reason.
     """
 
     driver: str
@@ -92,7 +89,7 @@ def device_bars(
     uses: Sequence[DeviceUse],
     holders: Callable[[DeviceId], Iterable[Holder]],
     kind_of: Callable[[ObjectKey], HolderKind],
-    rules: Iterable[DeviceTaintRule] = (),
+    closed: Callable[[Device], str],
 ) -> list[Bar]:
     """The bars of a node, in the order of the devices.
 
@@ -104,8 +101,8 @@ def device_bars(
         The claims of a device.
     kind_of
         Who has a claim.
-    rules
-        Rules in force that may taint devices.
+    closed
+        Why no new server gets a device; empty for no reason.
     """
     groups: dict[tuple[str, str, str, str], list[DeviceUse]] = {}
     for use in uses:
@@ -118,9 +115,9 @@ def device_bars(
     bars = []
     for (_, _, set_name, _), members in groups.items():
         if set_name:
-            bars.append(_counter_bar(set_name, members, holders, kind_of))
+            bars.append(_counter_bar(set_name, members, holders, kind_of, closed))
         else:
-            bars.append(_device_bar(members[0], holders, kind_of, rules))
+            bars.append(_device_bar(members[0], holders, kind_of, closed(members[0].device)))
     return bars
 
 
@@ -135,7 +132,7 @@ def _device_bar(
     use: DeviceUse,
     holders: Callable[[DeviceId], Iterable[Holder]],
     kind_of: Callable[[ObjectKey], HolderKind],
-    rules: Iterable[DeviceTaintRule],
+    closed: str,
 ) -> Bar:
     device = use.device
     parts = _parts(use, _ONE, holders, kind_of)
@@ -144,7 +141,6 @@ def _device_bar(
         # Nobody has a part of it, so that each claim is shown as wide as what is left.
         share = Fraction(1, len(parts) + 1)
         parts = tuple(replace(each, share=share) for each in parts)
-    closed = _closed(device, rules)
     # What is left of a device that no server gets; or a device that is the same hardware as others, and not offered.
     left = _ONE - sum((each.share for each in parts), _ZERO)
     blocked = max(left, _ZERO) if closed or (use.is_blocked and not parts) else _ZERO
@@ -160,18 +156,12 @@ def _device_bar(
     )
 
 
-def _closed(device: Device, rules: Iterable[DeviceTaintRule]) -> str:
-    taint = blocking_taint((*device.taints, *(each.taint for each in rules if each.selects(device.id))), ())
-    if taint is None:
-        return ""
-    return _DRAINED if taint.key == names.DRAINED_DEVICE else str(taint.key)
-
-
 def _counter_bar(
     set_name: str,
     members: Sequence[DeviceUse],
     holders: Callable[[DeviceId], Iterable[Holder]],
     kind_of: Callable[[ObjectKey], HolderKind],
+    closed: Callable[[Device], str],
 ) -> Bar:
     """The bar of a counter set: it is as full as its fullest counter."""
     taken: dict[str, Fraction] = {}
@@ -190,7 +180,9 @@ def _counter_bar(
         for each in _parts(use, part * scale, holders, kind_of)
     )
     held = {each.partition for each in parts if not each.admin_access}
-    free = [use for use in members if not use.use and not use.is_blocked and use.device.id.device not in held]
+    left = [use for use in members if not use.use and not use.is_blocked and use.device.id.device not in held]
+    reasons = [closed(use.device) for use in left]
+    free = [use for use, reason in zip(left, reasons, strict=True) if not reason]
     largest = max(members, key=lambda use: (_drawn(use.device, set_name), -len(use.device.id.device))).device
     return Bar(
         largest.id.driver,
@@ -200,6 +192,7 @@ def _counter_bar(
         parts,
         blocked=_ZERO if free else _ONE - full,
         free_partitions=dict(sorted(Counter(_partition_name(use.device) for use in free).items())),
+        closed=next(iter(reasons), "") if not free else "",
     )
 
 

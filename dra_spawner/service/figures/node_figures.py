@@ -13,9 +13,9 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.common.counted_text import listed
 from dra_spawner.dra.model.objects import AllocatedDevice, DeviceId
-from dra_spawner.dra.model.taint_rules import applied
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.cluster.view import reservation_of
+from dra_spawner.service.figures.closed_devices import closed_on
 from dra_spawner.service.figures.device_bars import Bar, HolderKind, device_bars
 from dra_spawner.service.figures.stale_nodes import SPARE, StaleNodes
 from dra_spawner.simulator.model.claims import ObjectKey
@@ -155,10 +155,10 @@ class NodeFigures:
 
     def bars_of(self, name: str) -> list[Bar]:
         """The devices of a node as bars."""
-        held, snapshot = self._holders(), self._watch.snapshot
-        rules = applied(snapshot.state.devices.taint_rules, snapshot.rules.quirks)
-        uses = self._present().devices_of(name)
-        return device_bars(uses, lambda device: held.get(device, ()), self._holder_kind, rules)
+        held, uses = self._holders(), self._present().devices_of(name)
+        return device_bars(
+            uses, lambda device: held.get(device, ()), self._holder_kind, closed_on(self._watch.snapshot, name)
+        )
 
     def utilization_of(self, name: str) -> WeightedUtilization:
         """The utilization of a node by capacity and counters."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dra_spawner.devcluster.demo.example_nodes import PARTITIONED_NODE
+from dra_spawner import names
+from dra_spawner.devcluster.demo.example_nodes import GPU_DRIVER, PARTITIONED_NODE
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.service.figures.node_figures import NodeFigures
 from dra_spawner.service.figures.node_summaries import NodeSummaries
@@ -52,6 +53,10 @@ async def test_shares_of_users_and_placeholders():
     assert nodes["shared-2"]["devices"][1]["parts"][0]["reserved_for"] == "jupyter-grace"
     assert (nodes["whole-1"]["marks"], nodes["whole-1"]["is_drain_ordered"]) == (["draining", "late"], True)
     assert nodes["whole-2"]["marks"] == ["cordoned"]
+    for name, taken in (("whole-1", 4), ("whole-2", 0)):
+        left = [each for each in nodes[name]["devices"] if not each["parts"]]
+        assert {(each["closed"], each["blocked"]) for each in left} == {("node", 1)}, "its rest is not free"
+        assert len(left) == 8 - taken
     assert nodes["unknown-1"]["utilization"] is None
     assert nodes["unknown-1"]["unknown"][0]["because"] == "incomplete, generation 1 has 1 of 2 slices"
     assert nodes["without-devices"]["devices"] == []
@@ -66,6 +71,22 @@ async def test_partitions_of_a_gpu_are_one_bar():
     assert first["free_partitions"] == {"1g.5gb": 3, "2g.10gb": 1}
     assert "pool" not in first
     assert (len(second["parts"]), "free_partitions" in second) == (7, False)
+
+
+async def test_partitions_that_are_closed_cannot_be_had():
+    watch = some_of_all()
+    device = (await contents(summaries_of(watch)))[PARTITIONED_NODE]["devices"][0]
+    assert "closed" not in device
+    cases: list[tuple[dict[str, str], dict[str, Any]]] = [
+        ({"device": "gpu-0-mig-1g5gb-19-1"}, {"free_partitions": {"1g.5gb": 2, "2g.10gb": 1}}),
+        ({"driver": GPU_DRIVER}, {"closed": "drained", "blocked": 0.375}),
+    ]
+    for selector, shown in cases:
+        spec = {"deviceSelector": selector, "taint": {"key": names.DRAINED_DEVICE, "effect": "NoSchedule"}}
+        put_all(watch, {"kind": "DeviceTaintRule", "metadata": {"name": "drain-device"}, "spec": spec})
+        device = (await contents(summaries_of(watch)))[PARTITIONED_NODE]["devices"][0]
+        assert {key: device.get(key) for key in shown} == shown
+    assert "free_partitions" not in device
 
 
 async def test_capacity_that_no_partition_can_use_is_blocked():

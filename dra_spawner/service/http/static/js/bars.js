@@ -66,12 +66,12 @@ export function linesOf(device) {
     share: part.admin_access ? "sees it all, uses nothing" : device.is_boundless ? "shares it" : texts[number],
     more: [amountOf(part), part.profile].filter(Boolean).join(" · "),
   }));
-  if (device.closed) {
+  if (device.closed && device.closed !== "node") {
     const why = device.closed === "drained" ? "drained" : "closed";
     const share = blocked > LEAST ? texts.at(-2) : "";
     lines.unshift({ kind: "blocked", who: why, share, more: `no new server gets it${why === "closed" ? `: ${device.closed}` : ""}` });
   } else if (blocked > LEAST) {
-    lines.push({ kind: "blocked", who: "blocked by partitions", share: texts.at(-2), more: "" });
+    lines.push({ kind: "blocked", who: device.closed ? "its node is closed" : "blocked by partitions", share: texts.at(-2), more: "" });
   }
   if (free > LEAST) {
     const partitions = Object.entries(device.free_partitions ?? {}).map(([name, number]) => `${number} × ${name}`);

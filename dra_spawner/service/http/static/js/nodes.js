@@ -107,7 +107,7 @@ class Row {
       const label = describe(device);
       const cell = element("div", { role: "gridcell", class: "device", tabindex: "-1", "data-key": key, "aria-label": label });
       cell.append(barOf(barParts(device)), name);
-      if (device.closed) {
+      if (device.closed && device.closed !== "node") {
         const word = device.closed === "drained" ? "drained" : "closed";
         cell.append(element("span", { class: "device-closed", "aria-hidden": "true" }, word));
       }
