@@ -21,6 +21,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.examples import example_count
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.polling import PATIENCE_SECONDS
 from tests.service.open_service import open_to_all
 from tests.service.replica import replica, set_up
 
@@ -66,7 +67,7 @@ def ask_all(document: Any, url: str) -> tuple[set[int], list[str]]:
             suppress_health_check=list(HealthCheck),
         )
         def ask(case: Case) -> None:
-            answer = case.call()
+            answer = case.call(timeout=PATIENCE_SECONDS)
             statuses.add(answer.status_code)
             case.validate_response(answer, checks=CHECKS)
             assert answer.status_code < 500, answer.text
@@ -74,7 +75,8 @@ def ask_all(document: Any, url: str) -> tuple[set[int], list[str]]:
         try:
             ask()
         except Exception as error:
-            problems.append(f"{operation.label}: {error}")
+            causes = getattr(error, "exceptions", (error,))  # of one that did not come again
+            problems.append(f"{operation.label}: {error} {[repr(each) for each in causes]}")
     return statuses, problems
 
 
