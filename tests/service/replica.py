@@ -46,7 +46,7 @@ from dra_spawner.service.http.tickets import ticket_handlers
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.model.claims import ObjectKey
-from tests.cluster.access import manifests
+from tests.cluster.access import PLACEHOLDER_RULES, USER_NAMESPACES_RULES, manifests
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
@@ -320,7 +320,7 @@ async def replica(
     Parameters
     ----------
     kubeconfig
-        By default of the service's account.
+        By default of the service's account, as the chart grants it rules for these traits.
     service
         Makes it of its traits.
     prefix
@@ -328,7 +328,8 @@ async def replica(
     more
         Further addresses.
     """
-    kubeconfig = kubeconfig or await service_kubeconfig(cluster)
+    users_rules = (USER_NAMESPACES_RULES,) if traits.get("user_namespaces") else ()
+    kubeconfig = kubeconfig or await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, *users_rules))
     application = service(
         **{
             "kubeconfig": str(kubeconfig),

@@ -10,7 +10,6 @@ from dra_spawner import names
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api import resource_path
 from dra_spawner.simulator.model.claims import ObjectKey
-from tests.cluster.access import PLACEHOLDER_RULES, USER_NAMESPACES_RULES
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
@@ -48,9 +47,8 @@ async def test_placeholders_are_preempted_with_the_rights_that_are_shipped(
     cluster: ClusterUnderTest, users_namespace: str
 ) -> None:
     await set_up(cluster, {"gpu-slice": PART, "gpu-large": LARGE}, *node("node-a", shareable("gpu-0")))
-    kubeconfig = await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, USER_NAMESPACES_RULES))
     traits: JsonObject = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 1}
-    async with replica(cluster, kubeconfig, **traits) as service:
+    async with replica(cluster, **traits) as service:
         await service.until_warm(PART, 4)
         # A claim of another namespace is of no use; a claim of its own fits only after a preemption.
         answer = await ask(service, users_namespace)
