@@ -29,7 +29,7 @@ class ServiceStandIn:
     profiles
         The same for questions about availability, which have the query.
     class_news
-        What is said of coming classes, as JSON.
+        What is said of coming classes, as JSON; or a function that returns the whole response.
     questions
         Questions with the right token.
     """
@@ -67,7 +67,7 @@ class ServiceStandIn:
 
     async def _tell_class_news(self, request: web.Request) -> web.StreamResponse:
         assert request.headers["Authorization"] == f"token {TOKEN}"
-        return web.json_response(self.class_news)
+        return self.class_news() if callable(self.class_news) else web.json_response(self.class_news)
 
     @contextlib.asynccontextmanager
     async def listening(self, encryption: ssl.SSLContext | None = None) -> AsyncIterator[ServiceStandIn]:

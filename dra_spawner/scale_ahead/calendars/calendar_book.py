@@ -34,7 +34,8 @@ def _announcement(each: Occurrence) -> tuple[object, ...]:
 def _numbered(found: Iterable[Occurrence]) -> Iterator[Occurrence]:
     """Occurrences, of which each differs from all others in more than its number of users and its end."""
     seen = Counter[tuple[object, ...]]()
-    for each in found:
+    # The one that ends first has the last number: the others keep theirs when it is forgotten.
+    for each in sorted(found, key=lambda each: each.ends.timestamp(), reverse=True):
         same = each.source, each.name, each.profile, each.begins.timestamp(), each.entry_id
         seen[same] += 1
         yield replace(each, entry_id=f"{seen[same]}") if seen[same] > 1 else each

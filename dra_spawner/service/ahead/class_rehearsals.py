@@ -81,7 +81,7 @@ class ClassRehearsals:
         self._is_changed.set()
 
     async def _doubt_refusals(self) -> None:
-        """Forget the verdict No of each class, as a drain has ended or begun. A Yes is looked at a day before."""
+        """Forget each verdict No, as a drain has ended or begun. A Yes is looked at a day before."""
         self._is_closed_anew.clear()
         await asyncio.sleep(SETTLE_SECONDS)
         outcomes = self._controller.overrides.present.classes.outcomes
@@ -90,6 +90,7 @@ class ClassRehearsals:
             self._trusted = {each for each, found in stored.items() if found is not None and found.is_possible}
         self._asked = {each: found for each, found in self._asked.items() if found.is_possible}
         self.of_entries = {each: found for each, found in self.of_entries.items() if found.is_possible}
+        self.of_requests = {each: found for each, found in self.of_requests.items() if found.is_possible}
 
     async def run(self) -> None:
         """Rehearse what is new, until cancelled."""

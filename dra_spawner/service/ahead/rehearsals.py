@@ -246,12 +246,7 @@ class Rehearsals:
                 if other is not None and other.is_beside(expected):
                     announced.append(other)
             same = next(
-                (
-                    each
-                    for each in announced
-                    if (each.entry == entry if entry is not None else each.announces(expected))
-                ),
-                None,
+                (each for each in announced if (each.entry == entry if entry else each.announces(expected))), None
             )
             if same is None:
                 ends = entry.ends if entry is not None else expected.begins.astimezone(UTC) + _AT_LEAST

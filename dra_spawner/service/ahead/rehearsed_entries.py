@@ -49,16 +49,16 @@ class RehearsedEntries:
         """Rehearse periodically, and when a drain begins or ends, until cancelled."""
         await asyncio.sleep(_INITIAL_DELAY_SECONDS)
         while True:
+            # Before the pause: the cluster may not show a drain that begins in it.
             self._is_closed_anew.clear()
+            await asyncio.sleep(SETTLE_SECONDS)
             try:
                 await self.refresh()
             except Exception:  # a defect here must not end the service
                 log.exception("Calendar entries are not rehearsed.")
-            await asyncio.sleep(SETTLE_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_INTERVAL_SECONDS):
                     await self._is_closed_anew.wait()
-                    await asyncio.sleep(SETTLE_SECONDS)
 
     async def refresh(self) -> None:
         """Rehearse all entries that have not begun, each beside those before it."""

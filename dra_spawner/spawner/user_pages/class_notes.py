@@ -137,7 +137,9 @@ class _ClassNews:
                 # The token is for the service alone, not for an address that an answer points to.
                 session.get(f"{address.url}api/class-news", allow_redirects=False) as answer,
             ):
-                found = json.loads(await whole_body(answer, _MAX_BYTES)) if answer.status == 200 else {}
+                if answer.status != 200:
+                    raise ValueError(answer.status)  # what is known stays
+                found = json.loads(await whole_body(answer, _MAX_BYTES))
         except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
             log.debug("The service says nothing about classes: %s", error)
             return

@@ -55,3 +55,19 @@ def test_only_overlapping_occurrences_are_returned() -> None:
     weekly = entry(datetime(2026, 10, 20, 10), weekly_until=date(2026, 12, 24))
     begins = datetime(2026, 11, 3, 10, tzinfo=UTC)  # in the middle of one
     assert utc(weekly, begins, datetime(2026, 11, 10, 9, tzinfo=UTC)) == ["11-03 09:00"]
+
+
+def test_an_entry_keeps_its_number_when_another_one_that_announces_the_same_is_over() -> None:
+    """Its outcome is stored by the number."""
+    short, long = (replace(entry(datetime(2026, 12, 1, 10)), lasts=timedelta(hours=each)) for each in (2, 20))
+    for entries in ((short, long), (long, short)):
+        book = CalendarBook(entries)
+        during, after = (
+            {
+                each.ends: each.entry_id
+                for each in book.occurrences(datetime(2026, 12, day, 18, tzinfo=UTC), timedelta(1))
+            }
+            for day in (1, 2)
+        )
+        assert (len(during), len(after)) == (2, 1)
+        assert after.items() <= during.items()

@@ -7,10 +7,11 @@ import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from dra_spawner.placeholders.controller.sources.stored_overrides import overrides_data
-from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
+from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome, ClassRequest
 from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind, Overrides
 from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
 from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
@@ -65,12 +66,29 @@ def test_entries_are_rehearsed_soon_after_a_drain_begins_or_ends_and_after_no_ot
             await let_pass(100)
             put(service, 3, Overrides())
             await let_pass(100)
-        assert rehearsals.asked_at == [30, 102, 302]
+        assert rehearsals.asked_at == [32, 102, 302]
 
     run_jumping(scene())
 
 
-def test_a_class_that_a_drain_made_impossible_is_rehearsed_again_when_the_drain_ends() -> None:
+def test_a_drain_that_begins_just_before_a_rehearsal_is_in_the_next_one() -> None:
+    """The cluster does not show it yet."""
+
+    async def scene() -> None:
+        service = controller()
+        rehearsals = CountedRehearsals(service)
+        with running(RehearsedEntries(service, rehearsals)):
+            await let_pass(100)
+            put(service, 1, Overrides().with_setting(DRAIN))
+            await let_pass(1.8)
+            put(service, 2, Overrides().with_setting(DRAIN).with_setting(replace(DRAIN, name="b")))
+            await let_pass(100)
+        assert rehearsals.asked_at == [32, 102, 104]
+
+    run_jumping(scene())
+
+
+def test_what_a_drain_made_impossible_is_rehearsed_again_when_the_drain_ends() -> None:
     """A class of which all can start is left alone: drains of today say little about it."""
 
     async def scene() -> None:
@@ -84,12 +102,15 @@ def test_a_class_that_a_drain_made_impossible_is_rehearsed_again_when_the_drain_
             outcome = ClassOutcome(time.begins).rehearsed("As it is.", START, is_possible=is_possible)
             records = classes.classes.with_outcomes({outcome_key(time): outcome})
             classes = replace(classes, classes=records)
+        request = ClassRequest({**written, "name": "requested"}, "user ada", START)
+        classes = replace(classes, classes=classes.classes.with_request("request", request))
         put(service, 1, classes.with_setting(DRAIN))
         asked = list[str]()
 
         class Rehearsed(ClassRehearsals):
-            async def of_time(self, occurrence: Occurrence, *_: Any, **__: Any) -> None:
+            async def of_time(self, occurrence: Occurrence, *_: Any, **__: Any) -> Any:
                 asked.append(occurrence.name)
+                return SimpleNamespace(now=START, is_possible=False) if occurrence.name == "requested" else None
 
         found = Rehearsed(service, Rehearsals(service), known)
         with running(found):
@@ -97,6 +118,6 @@ def test_a_class_that_a_drain_made_impossible_is_rehearsed_again_when_the_drain_
             before: Collection[str] = list(asked)
             put(service, 2, classes)
             await let_pass(10)
-        assert (before, set(asked)) == ([], {"no"})
+        assert (before, set(asked[1:])) == (["requested"], {"no", "requested"})
 
     run_jumping(scene())

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import web
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
 from jupyterhub._data import DATA_FILES_PATH
 
@@ -159,6 +160,21 @@ async def test_a_member_reads_what_is_so_of_the_own_server(servers: list[Any], s
     part = text[text.index("Your classes") :].partition("</div>")[0]
     assert re.findall(r"CET: ([^<]*)</p>", part) == [said, "Choose that."]
     assert ("alert" in part) == (said not in ("You have it.", "It begins.", "It starts."))
+
+
+async def test_a_failure_of_the_service_is_not_taken_for_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = [100.0]
+    monkeypatch.setattr(class_notes, "monotonic", lambda: times[-1])
+    async with ServiceStandIn().listening() as service:
+        with service_of_the_hub(service.url):
+            service.class_news = {"items": [news("ada")]}
+            assert "Physics" in await home()
+            service.class_news = lambda: web.json_response({"detail": "No."}, status=503)
+            times.append(200.0)
+            assert "Physics" in await home()
+            times.append(500.0)
+            assert "Physics" not in await home(), "what is known is old"
+    await end_hub_side()
 
 
 async def test_the_home_page_says_what_is_so_when_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
