@@ -1,4 +1,4 @@
-"""Numbers and lists in sentences."""
+"""Numbers, shares, lists and durations in sentences."""
 
 from __future__ import annotations
 
@@ -25,3 +25,16 @@ def listed(texts: Sequence[object], most: int, *, separator: str = ", ", noun: s
     """
     more = len(texts) - most
     return separator.join(map(str, texts[:most])) + (f" and {more:,} more{noun and f' {noun}'}" if more > 0 else "")
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share of a whole."""
+    return f"{100 * share:.{digits}f} %"
+
+
+def span(seconds: float) -> str:
+    """A duration, rounded down to one unit."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"

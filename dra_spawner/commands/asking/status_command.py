@@ -6,12 +6,15 @@ import json
 from typing import Any, Final, TextIO
 
 from dra_spawner.commands.asking.service_client import ServiceClient, printable
-from dra_spawner.commands.asking.text_table import span, table
+from dra_spawner.commands.asking.text_table import table
+from dra_spawner.common.counted_text import span
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.placeholders.availability_text import LABELS
 
 #: Age of the data from which they count as old, as on the pages.
 _OLD_SECONDS: Final = 15.0
+#: Words of the form by state.
+_LABELS: Final = {str(state): label for state, label in LABELS.items()}
 
 
 def print_status(client: ServiceClient, out: TextIO, *, as_json: bool) -> int:
@@ -61,7 +64,7 @@ def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[d
     rows_of_choices = [
         (
             each["name"],
-            LABELS.get(_state(each), _state(each)),
+            _LABELS.get(state := _state(each), state),
             _warm(each),
             each["in_use"],
             each["pending"],
@@ -77,9 +80,9 @@ def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[d
     return "".join(parts)
 
 
-def _state(choice: dict[str, Any]) -> Any:
-    """What the service says, of another version maybe; as the form where it has a word for it."""
-    return (choice["availability"] or {}).get("state", AvailabilityState.UNKNOWN)
+def _state(choice: dict[str, Any]) -> str:
+    """The state that the service tells; one of another version may have a state that is not known here."""
+    return str((choice["availability"] or {}).get("state", AvailabilityState.UNKNOWN))
 
 
 def _warm(choice: dict[str, Any]) -> str:

@@ -30,11 +30,3 @@ def moment(text: str | None) -> str:
         return text or "" if time.tzinfo is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M %Z}"
     except (ValueError, OverflowError):
         return text or ""
-
-
-def span(seconds: float) -> str:
-    """A duration, rounded down to one unit."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"

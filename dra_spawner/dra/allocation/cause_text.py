@@ -53,6 +53,11 @@ class RefusalKind(StrEnum):
     LIMIT = "Limit"
     """The claim would get more devices than a claim may have."""
 
+    @property
+    def is_taint(self) -> bool:
+        """Whether a taint closes the device, used by others or not."""
+        return self in (RefusalKind.TAINT, RefusalKind.TAINT_IN_USE)
+
 
 @dataclass(frozen=True, slots=True)
 class CauseText:

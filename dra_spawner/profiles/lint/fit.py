@@ -289,7 +289,7 @@ def _why(reason: NoFitReason | None, claims: Sequence[ResourceClaim]) -> str:
 
 
 #: What may be over soon.
-_PASSING = (RefusalKind.POOL_INCOMPLETE, RefusalKind.POOL_INVALID, RefusalKind.TAINT, RefusalKind.TAINT_IN_USE)
+_PASSING = (RefusalKind.POOL_INCOMPLETE, RefusalKind.POOL_INVALID, *(each for each in RefusalKind if each.is_taint))
 #: What keeps the devices of other nodes from a request: then the devices are there, but not together.
 _ELSEWHERE = (RefusalKind.NO_DEVICES, RefusalKind.SELECTOR, RefusalKind.OTHER_NODE)
 

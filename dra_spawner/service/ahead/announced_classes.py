@@ -31,8 +31,6 @@ _ID_BYTES: Final = 6
 _MAX_OPEN: Final = 5
 #: Time after which the own classes that are over are removed with the next change.
 _KEPT: Final = timedelta(days=14)
-
-
 _ANOTHER: Final = "If there is another one at the same time, give it another title."
 
 

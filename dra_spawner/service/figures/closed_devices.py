@@ -25,9 +25,10 @@ def closed_on(snapshot: Snapshot, name: str) -> Callable[[Device], str]:
     of_node = "node" if is_drained(state) or state.node.is_unschedulable or not state.node.is_ready else ""
 
     def closed(device: Device) -> str:
-        taint = blocking_taint((*device.taints, *(each.taint for each in rules if each.selects(device.id))), ())
-        if taint is None:
-            return of_node
-        return "drained" if taint.key == names.DRAINED_DEVICE else str(taint.key)
+        taints = (*device.taints, *(each.taint for each in rules if each.selects(device.id)))
+        if any(each.key == names.DRAINED_DEVICE for each in taints):
+            return "drained"
+        taint = blocking_taint(taints, ())
+        return str(taint.key) if taint is not None else of_node
 
     return closed

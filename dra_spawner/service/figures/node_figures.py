@@ -31,6 +31,8 @@ _UTILIZATION_KINDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})
 
 #: Limit of the vanished devices and nodes that a problem names.
 _NAMED: Final = 3
+#: What is wrong with a driver that is gone, after its name.
+PUBLISHES_NONE: Final = "published devices, and publishes none now"
 
 _Holders = dict[DeviceId, list[tuple[ObjectKey, AllocatedDevice]]]
 
@@ -170,7 +172,7 @@ class NodeFigures:
         lost = self.lost_of(name)
         if not lost:
             return found
-        problems = (f"the driver {driver} published devices, and publishes none now" for driver in lost)
+        problems = (f"the driver {driver} {PUBLISHES_NONE}" for driver in lost)
         weighted = WeightedUtilization(found.weighted.pools, (*found.weighted.problems, *problems))
         return replace(found, weighted=weighted)
 

@@ -15,7 +15,7 @@ from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.cluster.view import reservation_of
 from dra_spawner.service.figures.device_bars import Bar, HolderKind, Part
-from dra_spawner.service.figures.node_figures import NodeFigures, TimeSlice
+from dra_spawner.service.figures.node_figures import PUBLISHES_NONE, NodeFigures, TimeSlice
 from dra_spawner.service.figures.stale_nodes import StaleNodes
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Kind
@@ -131,10 +131,9 @@ class NodeSummaries:
             for pool in utilization.pools
             if pool.problem
         ]
-        gone = "the driver published devices, and publishes none now"
         drivers = {each["driver"] for each in found}
         return found + [
-            {"driver": driver, "pool": node, "because": gone}
+            {"driver": driver, "pool": node, "because": f"the driver {PUBLISHES_NONE}"}
             for driver in self._figures.lost_of(node)
             if driver not in drivers
         ]

@@ -229,14 +229,12 @@ def _closed_device(assessment: Assessment, rules: list[JsonObject]) -> Diagnosis
     from dra_spawner.simulator.refusal_text import out_of_use
 
     nearest = assessment.nearest
-    if nearest is None or nearest.kind not in (RefusalKind.TAINT, RefusalKind.TAINT_IN_USE):
+    if nearest is None or nearest.device is None or not nearest.kind.is_taint:
         return None
-    note = drain_notes(rules).get(nearest.device) if nearest.device is not None else None
-    if note is None:
+    if (note := drain_notes(rules).get(nearest.device)) is None:
         return None
     text = out_of_use(note.until, is_full=nearest.kind is RefusalKind.TAINT_IN_USE)
-    detail = f"device {'/'.join(nearest.device or ())} is drained"
-    return Diagnosis(text.now, fits=False, outlook=text.ends, detail=detail)
+    return Diagnosis(text.now, fits=False, outlook=text.ends, detail=f"device {nearest.device} is drained")
 
 
 def _refuses_drained_nodes(pod: Mapping[str, Any]) -> bool:

@@ -62,6 +62,17 @@ async def test_shares_of_users_and_placeholders():
     assert nodes["without-devices"]["devices"] == []
 
 
+async def test_a_drained_device_is_called_so_whatever_else_closes_it():
+    """The page's dialog ends the drain."""
+    watch = some_of_all()
+    for device in ("gpu-2", "gpu-3"):
+        selector = {"driver": "gpu.example.com", "pool": "shared-2", "device": device}
+        rule = {"deviceSelector": selector, "taint": {"key": "example.com/broken", "effect": "NoSchedule"}}
+        put_all(watch, {"kind": "DeviceTaintRule", "metadata": {"name": f"broken-{device}"}, "spec": rule})
+    found = (await contents(summaries_of(watch)))["shared-2"]["devices"]
+    assert [each.get("closed", "") for each in found] == ["", "", "drained", "example.com/broken"]
+
+
 async def test_partitions_of_a_gpu_are_one_bar():
     first, second = (await contents(summaries_of(some_of_all())))[PARTITIONED_NODE]["devices"]
     assert (first["name"], first["product"]) == ("gpu-0", "Example A100 40GB")

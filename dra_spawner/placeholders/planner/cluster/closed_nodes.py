@@ -68,12 +68,12 @@ def closed_for(view: View, policy: Policy, pod: Pod, *, without_servers: bool = 
 def closed_devices_of(refusals: Iterable[NodeAnswer], policy: Policy) -> Closed | None:
     """The closed devices of the node where a server came nearest to a start; None if they are not what it lacks."""
     reason = nearest_reason(refusals)
-    if reason is None or reason.nearest.kind not in (RefusalKind.TAINT, RefusalKind.TAINT_IN_USE):
+    if reason is None or not reason.nearest.kind.is_taint:
         return None
     nearest, detail = reason.nearest, f"device {reason.nearest.device}: {reason.nearest}"
     if not nearest.subject.startswith(names.DRAINED_DEVICE) or nearest.device is None:
         return Closed(detail, reason.for_user)
-    name = "/".join(nearest.device)
+    name = str(nearest.device)
     text = out_of_use(policy.drained_until.get(name), is_full=nearest.kind is RefusalKind.TAINT_IN_USE)
     return Closed(f"{detail}; `dra-spawner drain {name} --end` ends it", text)
 

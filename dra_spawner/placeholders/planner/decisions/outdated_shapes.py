@@ -7,7 +7,7 @@ more is replaced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -69,15 +69,20 @@ def decide_outdated(round_: Round) -> tuple[Action, ...]:
 
 
 def lacking(policy: Policy, pod: Pod) -> dict[str, str]:
-    """Settings that a placeholder's pod does not have, each with what it has."""
+    """Settings that a placeholder's pod does not have, each with what it has, and what is configured."""
+    image, priority_class, secrets = (
+        policy.placeholder_image,
+        policy.placeholder_priority_class,
+        policy.placeholder_pull_secrets,
+    )
     found = {}
-    if policy.placeholder_image and policy.placeholder_image not in pod.images:
-        found["image"] = next(iter(pod.images), "(none)")
-    if policy.placeholder_priority_class not in ("", pod.priority_class):
-        found["PriorityClass"] = pod.priority_class or "(none)"
-    if not policy.placeholder_pull_secrets <= pod.pull_secrets:
-        found["pull secrets"] = ", ".join(sorted(pod.pull_secrets)) or "(none)"
-    return found
+    if image and image not in pod.images:
+        found["image"] = next(iter(pod.images), ""), image
+    if priority_class not in ("", pod.priority_class):
+        found["PriorityClass"] = pod.priority_class, priority_class
+    if not secrets <= pod.pull_secrets:
+        found["pull secrets"] = ", ".join(sorted(pod.pull_secrets)), ", ".join(sorted(secrets))
+    return {key: f"{has or '(none)'}; configured: {wanted}" for key, (has, wanted) in found.items()}
 
 
 def _outdated_settings(round_: Round, placeholder: Placeholder) -> dict[str, str]:
@@ -85,7 +90,7 @@ def _outdated_settings(round_: Round, placeholder: Placeholder) -> dict[str, str
     otherwise = round_.state.new_pods.otherwise
     runs = placeholder.is_proven or not placeholder.pod.waits_because
     found = lacking(round_.policy, placeholder.pod).items()
-    return {key: has for key, has in found if key not in otherwise and not (runs and key == "pull secrets")}
+    return {key: text for key, text in found if key not in otherwise and not (runs and key == "pull secrets")}
 
 
 def made_otherwise(round_: Round, there: Iterable[Placeholder]) -> list[Placeholder]:
@@ -173,17 +178,11 @@ def decide_older_settings(round_: Round) -> tuple[Action, ...]:
                 going = [first] if is_replaced or not has_capacity(round_, shape, len(there), replicas.max) else []
         round_.hold(sorted({each.key for each in old} - {each.key for each in going}), Hold.REPLACING)
         for each in going:
-            reason = _other_settings(policy, _outdated_settings(round_, each))
+            reason = ", and ".join(f"its {key}: {text}" for key, text in _outdated_settings(round_, each).items())
             ends.append(delete_placeholder(each.pod, each.state, Cause.OUTDATED, reason))
     if ends:
         begin_replacing(round_)
     return round_.within_budget(round_.if_known(ends))
-
-
-def _other_settings(policy: Policy, has: Mapping[str, str]) -> str:
-    secrets = ", ".join(sorted(policy.placeholder_pull_secrets))
-    wanted = dict(zip(_SETTINGS, (policy.placeholder_image, policy.placeholder_priority_class, secrets), strict=True))
-    return ", and ".join(f"its {key}: {found}; configured: {wanted[key]}" for key, found in has.items())
 
 
 def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:

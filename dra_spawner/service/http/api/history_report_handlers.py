@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy.exc import SQLAlchemyError
 from tornado.web import HTTPError
 
+from dra_spawner.common.counted_text import percent
 from dra_spawner.fairness.report_notes import effect_text
 from dra_spawner.fairness.standing_text import standing_sentences
 from dra_spawner.fairness.use_json import use_json
@@ -43,6 +44,7 @@ class MissReportPage(PageHandler):
         await self.render(
             "miss_report.html",
             found=found,
+            percent=percent,
             misses=miss_table(
                 [
                     miss_row(each.miss, each.profile, detail=_detail(each.profile, each.waited_for))

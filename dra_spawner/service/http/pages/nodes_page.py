@@ -7,12 +7,12 @@ from typing import Any
 
 from tornado.httputil import url_concat
 
+from dra_spawner.common.counted_text import percent, span
 from dra_spawner.service.context import Role
 from dra_spawner.service.figures.node_summaries import NodeSummary
 from dra_spawner.service.http.api.handlers import wait_estimates_json
 from dra_spawner.service.http.api.node_summary_handler import node_summaries, waiting_because
 from dra_spawner.service.http.api.pending_handlers import pending_json
-from dra_spawner.service.http.pages.page_text import span
 from dra_spawner.service.http.requests.authentication import PageHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 
@@ -85,7 +85,7 @@ class NodesPage(PageHandler):
             meanings=_MARK_MEANINGS,
             kinds=_KINDS,
             described=_described,
-            percent=lambda value: f"{100 * value:.0f} %",
+            percent=percent,
             readiness=readiness,
             problems=self._problems(),
             has_orders=controller is not None and controller.is_on,
@@ -105,10 +105,10 @@ def _described(device: Mapping[str, Any]) -> str:
         if part["kind"] == "placeholder":
             who = f"placeholder, reserved for {part['reserved_for']}" if "reserved_for" in part else "placeholder"
         amounts = ", ".join(f"{name} {amount}" for name, amount in part.get("amounts", {}).items())
-        said.append(f"{who} {100 * part['share']:.0f} %{f' ({amounts})' if amounts else ''}")
+        said.append(f"{who} {percent(part['share'])}{f' ({amounts})' if amounts else ''}")
     blocked = device.get("blocked", 0)
     free = 1 - sum(part["share"] for part in device["parts"]) - blocked
     why = "closed to new servers" if device.get("closed") else "blocked by other devices"
-    said += [f"{why} {100 * blocked:.0f} %"] if blocked else []
-    said += [f"free {100 * free:.0f} %"] if free > _LEAST_SHARE else []
+    said += [f"{why} {percent(blocked)}"] if blocked else []
+    said += [f"free {percent(free)}"] if free > _LEAST_SHARE else []
     return f"{device['name']}: {'; '.join(said)}"

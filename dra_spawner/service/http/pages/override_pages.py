@@ -9,6 +9,7 @@ from typing import Any, Final
 from tornado.httputil import url_concat
 from tornado.web import HTTPError
 
+from dra_spawner.common.counted_text import percent, span
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.planner.targets.overrides import WHOLE_SERVICE, OverrideKind, Overrides
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
@@ -31,7 +32,6 @@ from dra_spawner.service.http.pages.page_text import (
     moment,
     part_of_path,
     person,
-    span,
     unrehearsed,
 )
 from dra_spawner.service.http.requests.authentication import PageHandler
@@ -98,6 +98,7 @@ class PlaceholdersPage(OverridePage):
             is_on=controller is not None and controller.is_on,
             most_shown=_PLACEHOLDERS_SHOWN,
             meanings=DEMAND_MEANINGS,
+            percent=percent,
             estimates=wait_estimates_json(self.context),
         )
 

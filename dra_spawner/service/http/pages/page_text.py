@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from dra_spawner.common.counted_text import span
 from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
 from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 
@@ -15,14 +16,6 @@ from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 def part_of_path(name: str) -> str:
     """A name as a part of an address; its slashes stay, as some proxies decode ``%2F`` and others refuse it."""
     return quote(name)
-
-
-def span(seconds: float) -> str:
-    """A duration, rounded to one unit."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
 
 
 def moment(iso: str) -> str:
@@ -108,8 +101,8 @@ def change_text(details: str) -> str:
     parts = []
     if isinstance(written.get("users"), str):
         parts += [f"“{written['name']}”"] if written.get("name") else []
-        begin = " ".join(filter(None, (written.get("begins"), written.get("timezone"))))
-        parts += [written["users"].replace('"', ""), f"begins {begin}"]
+        begin = [each for key in ("begins", "timezone") if isinstance(each := written.get(key), str)]
+        parts += [written["users"].replace('"', ""), " ".join(("begins", *begin))]
     if "min" in written and "max" in written:
         parts.append(f"{written['min']} to {written['max']}")
     if isinstance(written.get("until"), str):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
+from dra_spawner.common.counted_text import span
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.demand.minutes import MINUTES_A_DAY, datetime_of, minute_of
 from dra_spawner.scale_ahead.reports.svg_parts import add_line, add_rect, add_text, figure_ticks, svg_text, written
-from dra_spawner.service.http.pages.page_text import span
 from dra_spawner.service.http.pages.timeline_figures import TimelineFigures, TimelineStep
 
 _TICK_HOURS: Final = (1, 2, 3, 6, 12, 24)

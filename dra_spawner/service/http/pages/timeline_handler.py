@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from dra_spawner.common.counted_text import span
 from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
 from dra_spawner.service.http.pages.override_pages import OverridePage
-from dra_spawner.service.http.pages.page_text import moment, span
+from dra_spawner.service.http.pages.page_text import moment
 from dra_spawner.service.http.pages.timeline_chart import chart_svg
 from dra_spawner.service.http.pages.timeline_figures import MAX_HOURS, read_timeline
 from dra_spawner.service.http.requests.authentication import ApiHandler

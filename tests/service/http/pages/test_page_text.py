@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from dra_spawner.service.http.pages.page_text import deed, kept_values
+from dra_spawner.service.http.pages.page_text import change_text, deed, kept_values
 from tests.all_of_them import all_of_them
 
 HOSTILE = 'gpu/a="b: {c}\n# d'
@@ -33,3 +33,16 @@ def test_values_that_keep_a_setting_are_yaml_for_the_chart() -> None:
 )
 def test_what_a_person_did_is_told_by_a_verb(change: str, subject: str, told: str) -> None:
     assert " ".join(deed(change, subject).values()) == told
+
+
+def test_details_that_somebody_has_edited_end_no_page() -> None:
+    for written, told in (
+        (
+            '{"users": "2 of gpu", "begins": "2026-11-24 10:00", "timezone": "UTC"}',
+            "2 of gpu, begins 2026-11-24 10:00 UTC",
+        ),
+        ('{"users": "2 of gpu", "begins": 3, "timezone": ["UTC"]}', "2 of gpu, begins"),
+        ('{"users": 3', '{"users": 3'),
+        ("[1]", "[1]"),
+    ):
+        assert change_text(written) == told

@@ -69,10 +69,7 @@ function momentOf(form, name) {
 
 /** A time by the clock of this browser, in the format of the pages, with its zone: theirs are in UTC. */
 function timeText(moment) {
-  const digits = (number) => String(number).padStart(2, "0");
-  const day = moment.toLocaleDateString("en", { weekday: "short" });
-  const date = [moment.getFullYear(), digits(moment.getMonth() + 1), digits(moment.getDate())].join("-");
-  return `${day} ${date} ${digits(moment.getHours())}:${digits(moment.getMinutes())} (${ZONE})`;
+  return `${moment.toLocaleDateString("en", { weekday: "short" })} ${localInput(moment).replace("T", " ")} (${ZONE})`;
 }
 
 function showTimes(form) {

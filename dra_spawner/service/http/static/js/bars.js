@@ -55,6 +55,12 @@ export function barParts(device) {
   return [...used, { kind: "blocked", share: blockedOf(device) }, { kind: "free", share: freeOf(device) }];
 }
 
+/** The word for a device that no new server gets; empty for others, and where its node is closed. */
+export function closedWord({ closed }) {
+  if (!closed || closed === "node") return "";
+  return closed === "drained" ? closed : "closed";
+}
+
 /** Lines about a device: kind, text and share of each part. */
 export function linesOf(device) {
   const blocked = blockedOf(device);
@@ -66,10 +72,10 @@ export function linesOf(device) {
     share: part.admin_access ? "sees it all, uses nothing" : device.is_boundless ? "shares it" : texts[number],
     more: [amountOf(part), part.profile].filter(Boolean).join(" · "),
   }));
-  if (device.closed && device.closed !== "node") {
-    const why = device.closed === "drained" ? "drained" : "closed";
+  const who = closedWord(device);
+  if (who) {
     const share = blocked > LEAST ? texts.at(-2) : "";
-    lines.unshift({ kind: "blocked", who: why, share, more: `no new server gets it${why === "closed" ? `: ${device.closed}` : ""}` });
+    lines.unshift({ kind: "blocked", who, share, more: `no new server gets it${who === "closed" ? `: ${device.closed}` : ""}` });
   } else if (blocked > LEAST) {
     lines.push({ kind: "blocked", who: device.closed ? "its node is closed" : "blocked by partitions", share: texts.at(-2), more: "" });
   }

@@ -4,7 +4,7 @@
    through textContent or setAttribute, never through HTML. */
 
 import { follow, keeping, read } from "./live.js";
-import { barParts, describe, haystackOf, marksOf, percent, percents, sumOf } from "./bars.js";
+import { barParts, closedWord, describe, haystackOf, marksOf, percent, percents, sumOf } from "./bars.js";
 import { roving } from "./roving.js";
 import { listsServers } from "./servers.js";
 import { showsTips } from "./tips.js";
@@ -107,10 +107,8 @@ class Row {
       const label = describe(device);
       const cell = element("div", { role: "gridcell", class: "device", tabindex: "-1", "data-key": key, "aria-label": label });
       cell.append(barOf(barParts(device)), name);
-      if (device.closed && device.closed !== "node") {
-        const word = device.closed === "drained" ? "drained" : "closed";
-        cell.append(element("span", { class: "device-closed", "aria-hidden": "true" }, word));
-      }
+      const closed = closedWord(device);
+      if (closed) cell.append(element("span", { class: "device-closed", "aria-hidden": "true" }, closed));
       cell.device = device;
       servers?.mark(cell);
       return cell;
