@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dra_spawner.history import connecting
 from dra_spawner.history.database import HistoryDatabase
 from tests.history.postgresql import NoPostgresql, PostgresqlServer, postgresql_server
 
@@ -39,3 +40,9 @@ def database(url: str) -> Iterator[HistoryDatabase]:
     found = HistoryDatabase.open(url)
     yield found
     found.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits for a locked file or table last a second."""
+    monkeypatch.setattr(connecting, "TIMEOUT_SECONDS", 1)

@@ -21,14 +21,11 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.seen_lead_times import seen_lead_times
 from dra_spawner.placeholders.controller.sources.target_source import ProfileGroup
 from dra_spawner.placeholders.planner.cluster.view import View
-from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
-from dra_spawner.scale_ahead.demand.forecast import users_to_come, usual_growth
-from dra_spawner.scale_ahead.demand.minutes import minute_of, whole_minutes
 from dra_spawner.scale_ahead.rehearsal.nodes.node_kinds import NodeKind
 from dra_spawner.scale_ahead.rehearsal.nodes.node_slots import NodeSlots
 from dra_spawner.scale_ahead.rehearsal.nodes.node_supply import (
@@ -44,12 +41,10 @@ from dra_spawner.scale_ahead.rehearsal.rehearsal_result import (
     Rehearsal,
     RehearsalSettings,
     expected_by_line,
-    expected_by_occurrence,
 )
 from dra_spawner.scale_ahead.rehearsal.rehearse_day import Announced, rehearse_day
-from dra_spawner.scale_ahead.rehearsal.timetable import arrivals
 from dra_spawner.scale_ahead.rehearsal.what_if import Simulation, WhatIf, simulate
-from dra_spawner.service.ahead.announced_users import AnnouncedUsers
+from dra_spawner.service.ahead.announced_users import AnnouncedUsers, Announcements
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.model.cluster_objects import BrokenObject, ClusterObject
 from dra_spawner.simulator.snapshot import Snapshot
@@ -150,6 +145,7 @@ class Rehearsals:
         self._controller = controller
         self._database = database
         self._quotas = quotas
+        self._announced = Announcements(controller)
         self._kinds = tuple(kinds)
         kind_label = controller.settings.policy.readiness.kind_label
         self._seen = SeenNodes(kind_label)
@@ -211,8 +207,8 @@ class Rehearsals:
     async def _together(
         self, entries: Sequence[Occurrence], assumptions: RehearsalAssumptions | None, turn: Turn
     ) -> dict[Occurrence, Rehearsal]:
-        announced = {entry: each for entry in entries if (each := self._announced(entry)) is not None}
-        begun = [each for each in self._begun() if each.entry not in announced]
+        announced = {entry: each for entry in entries if (each := self._announced.of(entry)) is not None}
+        begun = [each for each in self._announced.begun() if each.entry not in announced]
         copy, assumed = await self._copy(), assumptions or self.assumptions()
         found = await turn.run(self._rehearse, [*announced.values(), *begun], copy, assumed, _MAX_DAY_SECONDS)
         return dict(zip(announced, found, strict=False))
@@ -240,17 +236,16 @@ class Rehearsals:
         """
         async with self._turn() as turn:
             now = self._controller.now()
-            announced = [each for each in self._begun() if each.entry not in without]
-            for occurrence in self._controller.scale_ahead.calendars.occurrences(now, _AHEAD):
-                other = self._announced(occurrence) if occurrence.begins > now and occurrence not in without else None
-                if other is not None and other.is_beside(expected):
-                    announced.append(other)
+            announced = [each for each in self._announced.begun() if each.entry not in without]
+            entries = self._controller.scale_ahead.calendars.occurrences(now, _AHEAD)
+            others = map(self._announced.of, (each for each in entries if each.begins > now and each not in without))
+            announced += (each for each in others if each is not None and each.is_beside(expected))
             same = next(
                 (each for each in announced if (each.entry == entry if entry else each.announces(expected))), None
             )
             if same is None:
                 ends = entry.ends if entry is not None else expected.begins.astimezone(UTC) + _AT_LEAST
-                same = AnnouncedUsers(expected, ends, self._not_prepared(expected), entry)
+                same = AnnouncedUsers(expected, ends, self._announced.not_prepared(expected), entry)
                 announced.append(same)
             copy = await self._copy()
             found = await turn.run(self._rehearse, announced, copy, assumptions or self.assumptions())
@@ -280,52 +275,6 @@ class Rehearsals:
             leads,
             snapshot.rules,
         )
-
-    def _announced(self, occurrence: Occurrence) -> AnnouncedUsers | None:
-        shapes = self._controller.published.shapes
-        choice = find_choice(occurrence.profile, shapes)
-        if choice is None:
-            return None
-        expected = expected_by_occurrence(occurrence, choice, shapes[choice])
-        return AnnouncedUsers(
-            expected, occurrence.ends, self._not_prepared(expected), occurrence, self._usual_launches(expected)
-        )
-
-    def _begun(self) -> list[AnnouncedUsers]:
-        """Entries that have begun, with the users who are still to come: placeholders wait for these."""
-        now, ahead, found = self._controller.now(), self._controller.scale_ahead, []
-        begun = [each for each in ahead.calendars.occurrences(now, timedelta(0)) if each.begins <= now < each.ends]
-        to_come: dict[Occurrence, int] = {}
-        for group in self._controller.groups():
-            if (demand := ahead.demand_of(group.name)) is not None:
-                same = [each for each in begun if find_choice(each.profile, group.choices) is not None]
-                to_come |= dict.fromkeys(same, 0) | users_to_come(demand.record, same)
-        for entry in begun:
-            announced, first = self._announced(entry), entry.begins.astimezone(UTC)
-            # Without what was counted, users come as a replay's do.
-            users = to_come.get(entry, sum(at > now for at in arrivals(first, entry.ramp, entry.users)))
-            if announced is not None and users:
-                ramp = max(first + entry.ramp - now, timedelta(0))
-                begins = now.astimezone(entry.begins.tzinfo)
-                left = replace(announced.expected, users=users, begins=begins, ramp=ramp)
-                found.append(replace(announced, expected=left, usual=0))
-        return found
-
-    def _group(self, expected: ExpectedUsers) -> ProfileGroup | None:
-        return next((each for each in self._controller.groups() if each.shape == expected.shape.id), None)
-
-    def _usual_launches(self, expected: ExpectedUsers) -> int:
-        """Servers by which the usual launches of past weeks grow while the users come."""
-        group = self._group(expected)
-        demand = self._controller.scale_ahead.demand_of(group.name) if group is not None else None
-        if demand is None:
-            return 0
-        minutes = max(whole_minutes(expected.ramp), 1)
-        return round(usual_growth(demand.record, minute_of(expected.begins), minutes) or 0.0)
-
-    def _not_prepared(self, expected: ExpectedUsers) -> str:
-        """Why scale-ahead creates no placeholders for the users of an entry; empty if it does."""
-        return self._controller.not_prepared_because(expected.profile, expected.shape.id)
 
     async def what_if(self, question: WhatIf) -> Simulation:
         """Simulate a change of the present cluster. It takes turns with rehearsals.

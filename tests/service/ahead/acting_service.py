@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+from typing import Final
+
 from dra_spawner.placeholders.controller.sources.settings import ControllerSettings
 from dra_spawner.placeholders.planner.targets.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.targets.policy import ReplicaRange
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes, published_config_map
-from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode
+from dra_spawner.scale_ahead.calendars.calendar_book import CalendarBook
+from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, read_calendar_entries
 from dra_spawner.scale_ahead.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.policies import DemandPolicy
@@ -14,6 +18,9 @@ from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
+
+#: An entry of users of its one choice.
+PHYSICS: Final = {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}
 
 
 class TwoNodes(UnstartedWatch):
@@ -53,3 +60,8 @@ def controller(
     found = unstarted_controller(settings, TwoNodes(nodes), now=lambda: START, scale_ahead=ahead)
     found.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
     return found
+
+
+def announce(service: ScaleAheadController, *entries: object) -> None:
+    """Let the service's calendar be these entries."""
+    service.scale_ahead.calendars = CalendarBook(read_calendar_entries(list(entries), UTC))
