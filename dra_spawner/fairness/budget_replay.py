@@ -33,11 +33,6 @@ class Standing:
     def is_over(self) -> bool:
         return self.hours >= self.budget.hours
 
-    @property
-    def over_by(self) -> float:
-        """Device-hours above the budget; negative for what is left."""
-        return self.hours - self.budget.hours
-
 
 @dataclass(frozen=True, slots=True)
 class Effect:

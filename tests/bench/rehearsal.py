@@ -33,7 +33,6 @@ from tests.bench.figures import options_parser, peak_megabytes
 from tests.bench.fleet import held
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, Json, node_objects, user_manifest
 from tests.placeholders.planner.simulated_cluster import START
-from tests.presence import present
 from tests.service.unstarted_watch import UnstartedWatch
 
 IN_AN_HOUR = START + timedelta(hours=1)
@@ -111,7 +110,7 @@ async def through_the_service(objects: list[Json], users: int) -> None:
     quiet = max(pauses)
     pauses.clear()
     began = time.perf_counter()
-    present(await Rehearsals(controller).of_occurrence(occurrence))
+    await Rehearsals(controller).of_day([occurrence])
     spent = time.perf_counter() - began
     task.cancel()
     pauses.sort()

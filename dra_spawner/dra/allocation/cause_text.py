@@ -37,7 +37,7 @@ class RefusalKind(StrEnum):
     COUNTERS_DISABLED = "CountersDisabled"
     """The device consumes counters, and the feature is off."""
     TAINT_IN_USE = "TaintInUse"
-    """The device has such a taint, and too little of it is free, too."""
+    """The device has a taint that the request does not tolerate, and too little of it is free."""
     TAKEN_HERE = "TakenHere"
     """This request, or another one of the same pod, has the device already."""
     IN_USE = "InUse"

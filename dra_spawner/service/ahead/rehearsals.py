@@ -181,37 +181,17 @@ class Rehearsals:
         """Remember present nodes, for the time when no node of a kind is left."""
         self._seen.look(self._controller.view())
 
-    async def of_occurrence(
-        self, occurrence: Occurrence, assumptions: RehearsalAssumptions | None = None
-    ) -> Rehearsal | None:
-        """Rehearse an entry of a calendar alone; None if the hub does not publish its profile.
-
-        Raises
-        ------
-        TooManyRehearsals
-            If the limit of waiting rehearsals is reached.
-        """
-        async with self._turn() as turn:
-            return (await self._together([occurrence], assumptions, turn)).get(occurrence)
-
-    async def of_day(
-        self, entries: Sequence[Occurrence], assumptions: RehearsalAssumptions | None = None
-    ) -> dict[Occurrence, Rehearsal]:
+    async def of_day(self, entries: Sequence[Occurrence]) -> dict[Occurrence, Rehearsal]:
         """Rehearse entries of calendars together; entries whose profile the hub does not publish are left out.
 
         It waits for its turn, however many other rehearsals wait.
         """
         async with self._turns.turn() as turn:
-            return await self._together(entries, assumptions, turn)
-
-    async def _together(
-        self, entries: Sequence[Occurrence], assumptions: RehearsalAssumptions | None, turn: Turn
-    ) -> dict[Occurrence, Rehearsal]:
-        announced = {entry: each for entry in entries if (each := self._announced.of(entry)) is not None}
-        begun = [each for each in self._announced.begun() if each.entry not in announced]
-        copy, assumed = await self._copy(), assumptions or self.assumptions()
-        found = await turn.run(self._rehearse, [*announced.values(), *begun], copy, assumed, _MAX_DAY_SECONDS)
-        return dict(zip(announced, found, strict=False))
+            announced = {entry: each for entry in entries if (each := self._announced.of(entry)) is not None}
+            begun = [each for each in self._announced.begun() if each.entry not in announced]
+            copy, assumed = await self._copy(), self.assumptions()
+            found = await turn.run(self._rehearse, [*announced.values(), *begun], copy, assumed, _MAX_DAY_SECONDS)
+            return dict(zip(announced, found, strict=False))
 
     async def of_users(
         self,

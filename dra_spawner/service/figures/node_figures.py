@@ -31,7 +31,6 @@ _UTILIZATION_KINDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})
 
 #: Limit of the vanished devices and nodes that a problem names.
 _NAMED: Final = 3
-#: What is wrong with a driver that is gone, after its name.
 PUBLISHES_NONE: Final = "published devices, and publishes none now"
 
 _Holders = dict[DeviceId, list[tuple[ObjectKey, AllocatedDevice]]]

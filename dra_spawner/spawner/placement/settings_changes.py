@@ -1,7 +1,6 @@
-"""Hears of the service when people change its settings, as by a drain, while servers wait.
+"""Hears from the service when people change its settings, such as by a drain, while servers wait.
 
-The service tells such a change in its stream of events. So the hub updates what a waiting user reads at once, without
-asking again and again.
+The service's stream of events tells it. So a waiting user reads it at once, and the hub does not ask again and again.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class StartMessages:
         self.sentence, self._knows_why = sentence, True
 
     def forget_reason(self) -> None:
-        """Tell no longer why the server waits: that is over, and nothing else is known."""
+        """Forget why the server waits: the reason is over, and no other one is known."""
         if self._knows_why:
             self.sentence, self._knows_why = EVENT_SENTENCES[_UNSCHEDULABLE], False
 

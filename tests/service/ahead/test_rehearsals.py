@@ -25,6 +25,7 @@ from dra_spawner.scale_ahead.controller.demand_settings import ScaleAheadMode, r
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.policies import Buffer
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.ahead.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
 from dra_spawner.service.traits.node_kind_settings import read_node_kinds
@@ -43,7 +44,13 @@ def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
     return Occurrence("physics", profile, IN_AN_HOUR, IN_AN_HOUR + timedelta(hours=1), users)
 
 
+LINE: Final = "20 of gpu-slice at 10:00"
 TWO_NEW_NODES: Final = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": 8, "max_nodes": 2}])
+
+
+async def alone(rehearsals: Rehearsals, entry: Occurrence) -> Rehearsal | None:
+    """An entry after its rehearsal."""
+    return (await rehearsals.of_day([entry])).get(entry)
 
 
 async def rehearsed_entries(service: ScaleAheadController, *entries: object, **more: Any) -> RehearsedEntries:
@@ -190,7 +197,7 @@ async def test_a_verdict_stays_while_other_rehearsals_wait() -> None:
     announce(service, {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00"})
     rehearsals = Rehearsals(service, quotas=quotas)
     rehearsed = RehearsedEntries(service, rehearsals)
-    others = [asyncio.create_task(rehearsals.of_occurrence(entry())) for _ in range(8)]
+    others = [asyncio.create_task(rehearsals.of_users(rehearsals.expected_by(LINE, UTC))) for _ in range(8)]
     await asyncio.sleep(0)
     task = asyncio.create_task(rehearsed.refresh())
     await asyncio.sleep(0)
@@ -217,12 +224,12 @@ async def test_what_the_service_does_not_do_is_a_condition(given: dict[str, Any]
 
 async def test_an_entry_of_a_calendar() -> None:
     rehearsals = Rehearsals(controller())
-    found = present(await rehearsals.of_occurrence(entry()))
+    found = present(await alone(rehearsals, entry()))
     assert found.verdict == "Yes: 20 users can start at 10:00; 1 node of g2 is ordered at 09:45."
     assert found.first_order_at == IN_AN_HOUR - timedelta(minutes=15)
     unread = "ResourceQuotas of namespace hub are not checked"
     assert unread in [each.message for each in found.problems]
-    assert await rehearsals.of_occurrence(entry("unknown")) is None
+    assert await alone(rehearsals, entry("unknown")) is None
 
 
 async def test_limits_quotas_and_lead_times_of_the_service() -> None:
@@ -230,9 +237,9 @@ async def test_limits_quotas_and_lead_times_of_the_service() -> None:
     images = START + timedelta(minutes=7)
     database.add([NodeLeadTime(str(each), "n", "g2", START, images=images) for each in range(3)])
     quotas = (Quota("q", left={"pods": 12 * NANO_PER_UNIT}),)
-    found = present(await Rehearsals(controller(), lambda: database, lambda: quotas).of_occurrence(entry()))
+    found = present(await alone(Rehearsals(controller(), lambda: database, lambda: quotas), entry()))
     assert [(each.code.value, each.users) for each in found.problems] == [("quota", 8)]
-    found = present(await Rehearsals(controller(17), lambda: database, lambda: ()).of_occurrence(entry(users=40)))
+    found = present(await alone(Rehearsals(controller(17), lambda: database, lambda: ()), entry(users=40)))
     assert [each.code.value for each in found.problems] == ["placeholder-limit"]
     assert found.orders[0].supply.lead == timedelta(minutes=7)
     database.close()
@@ -248,7 +255,7 @@ async def test_a_history_that_is_away_stops_nothing(caplog: pytest.LogCaptureFix
 
     rehearsals = Rehearsals(controller(), Away)
     for _ in range(3):  # as for each entry, every ten minutes
-        assert present(await rehearsals.of_occurrence(entry())).is_possible
+        assert present(await alone(rehearsals, entry())).is_possible
     assert caplog.text.count("Lead times cannot be read") == 1
 
 
@@ -285,10 +292,10 @@ async def test_nodes_that_were_there_are_remembered() -> None:
         each.look()
     service.watch.remove(Kind.RESOURCE_SLICE, ObjectKey("", "a-gpus"))
     service.watch.remove(Kind.NODE, ObjectKey("", "a"))
-    found = present(await rehearsals.of_occurrence(entry()))
+    found = present(await alone(rehearsals, entry()))
     assert found.verdict == "Yes: 20 users can start at 10:00; 3 nodes of g2 are ordered at 09:45."
     assert found.problems[0].message.startswith("new nodes of g2 are assumed to be like a, which was last seen at ")
-    found = present(await described.of_occurrence(entry()))
+    found = present(await alone(described, entry()))
     most = "the maximum is 2 nodes of g2, and more are needed"
     assert found.verdict == f"No: 4 of 20 users cannot start at 10:00: {most}."
     assert [each.code for each in found.problems if each.blocks] == [ProblemCode.MAX_NODES]
@@ -296,7 +303,7 @@ async def test_nodes_that_were_there_are_remembered() -> None:
 
 async def test_other_kinds_than_the_described_ones_do_not_come() -> None:
     kinds = read_node_kinds([{"name": "t4", "profiles": ["other"], "slots": 8, "lead_minutes": 9}])
-    found = present(await Rehearsals(controller(), kinds=kinds).of_occurrence(entry()))
+    found = present(await alone(Rehearsals(controller(), kinds=kinds), entry()))
     assert [(each.code, each.users) for each in found.problems if each.blocks] == [(ProblemCode.NO_NODE_KIND, 4)]
 
 
@@ -308,7 +315,7 @@ async def test_the_loop_goes_on_and_the_cluster_may_change() -> None:
         assert go.wait(60)
         return ()
 
-    task = asyncio.create_task(Rehearsals(service, quotas=quotas).of_occurrence(entry()))
+    task = asyncio.create_task(alone(Rehearsals(service, quotas=quotas), entry()))
     for name in "cdef":
         await asyncio.sleep(0)
         for obj in node_objects(name, "10", 2, "40Gi", (), ""):
@@ -331,7 +338,7 @@ async def test_garbage_is_not_collected_meanwhile() -> None:
         return ()
 
     assert gc.isenabled()
-    assert await Rehearsals(controller(), quotas=quotas).of_occurrence(entry()) is not None
+    assert await alone(Rehearsals(controller(), quotas=quotas), entry()) is not None
     assert (meanwhile, gc.isenabled()) == ([False], True)
 
 
@@ -343,7 +350,7 @@ async def test_one_after_the_other_and_not_too_many() -> None:
         return ()
 
     rehearsals = Rehearsals(controller(), quotas=quotas)
-    tasks = [asyncio.create_task(rehearsals.of_occurrence(entry())) for _ in range(9)]
+    tasks = [asyncio.create_task(rehearsals.of_users(rehearsals.expected_by(LINE, UTC))) for _ in range(9)]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     (refused,) = [task for task in tasks if task.done()]
     with pytest.raises(TooManyRehearsals):
@@ -352,4 +359,4 @@ async def test_one_after_the_other_and_not_too_many() -> None:
     found = await asyncio.gather(*(task for task in tasks if task is not refused))
     assert len(found) == 8
     assert len({present(each).verdict for each in found}) == 1
-    assert await rehearsals.of_occurrence(entry()) == found[0]
+    assert await rehearsals.of_users(rehearsals.expected_by(LINE, UTC)) == found[0]

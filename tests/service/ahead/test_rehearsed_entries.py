@@ -54,38 +54,32 @@ def running(work: Any) -> Iterator[None]:
         task.cancel()
 
 
-def test_entries_are_rehearsed_soon_after_a_drain_begins_or_ends_and_after_no_other_change() -> None:
-    async def scene() -> None:
+def rehearsed_at(*changes: tuple[float, Overrides]) -> list[int]:
+    """Seconds at which entries are rehearsed, with each change of the settings so many seconds after the one before."""
+
+    async def scene() -> list[int]:
         service = controller()
         rehearsals = CountedRehearsals(service)
         with running(RehearsedEntries(service, rehearsals)):
+            for number, (after, settings) in enumerate(changes):
+                await let_pass(after)
+                put(service, number + 1, settings)
             await let_pass(100)
-            put(service, 1, Overrides().with_setting(DRAIN))
-            await let_pass(100)
-            put(service, 2, Overrides().with_setting(DRAIN).with_setting(replace(DRAIN, kind=OverrideKind.PAUSED)))
-            await let_pass(100)
-            put(service, 3, Overrides())
-            await let_pass(100)
-        assert rehearsals.asked_at == [32, 102, 302]
+        return rehearsals.asked_at
 
-    run_jumping(scene())
+    return run_jumping(scene())
+
+
+def test_entries_are_rehearsed_soon_after_a_drain_begins_or_ends_and_after_no_other_change() -> None:
+    drained = Overrides().with_setting(DRAIN)
+    paused = drained.with_setting(replace(DRAIN, kind=OverrideKind.PAUSED))
+    assert rehearsed_at((100, drained), (100, paused), (100, Overrides())) == [32, 102, 302]
 
 
 def test_a_drain_that_begins_just_before_a_rehearsal_is_in_the_next_one() -> None:
     """The cluster does not show it yet."""
-
-    async def scene() -> None:
-        service = controller()
-        rehearsals = CountedRehearsals(service)
-        with running(RehearsedEntries(service, rehearsals)):
-            await let_pass(100)
-            put(service, 1, Overrides().with_setting(DRAIN))
-            await let_pass(1.8)
-            put(service, 2, Overrides().with_setting(DRAIN).with_setting(replace(DRAIN, name="b")))
-            await let_pass(100)
-        assert rehearsals.asked_at == [32, 102, 104]
-
-    run_jumping(scene())
+    drained = Overrides().with_setting(DRAIN)
+    assert rehearsed_at((100, drained), (1.8, drained.with_setting(replace(DRAIN, name="b")))) == [32, 102, 104]
 
 
 def test_what_a_drain_made_impossible_is_rehearsed_again_when_the_drain_ends() -> None:

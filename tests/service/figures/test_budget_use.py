@@ -62,7 +62,7 @@ async def test_who_is_over(database: HistoryDatabase) -> None:
     assert found.problems() == ("Budgets name groups in which the hub has no user, so they limit nobody: strict.",)
     over = found.over("ada", ())
     assert over is not None
-    assert (over.hours, over.over_by) == (12, 2)
+    assert (over.hours, over.budget.hours) == (12, 10)
     assert found.over("bob", ()) is None, "the hub tells the groups of a start"
     of_group = found.over("bob", ("maths",))
     assert of_group is not None

@@ -1,4 +1,4 @@
-"""The hub hears of the service when people change its settings."""
+"""The hub hears from the service when people change its settings."""
 
 from __future__ import annotations
 

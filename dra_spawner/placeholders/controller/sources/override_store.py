@@ -199,17 +199,17 @@ class OverrideStore(InformerTask):
     def _take(self, settings: Overrides) -> None:
         if settings != self._present:
             self._present = settings
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
-        """Call all who follow, now and at the end of the setting that ends next."""
+    def _notify(self) -> None:
+        """Call the callbacks now, and again when the next setting ends."""
         self._forget_end()
         for each in self._callbacks:
             each()
         ends = [each.until for each in self.present.settings.values() if each.until is not None]
         if ends and self.is_running:
             wait = max((min(ends) - self._now()).total_seconds(), _LEAST_WAIT_SECONDS)
-            self._next_end = asyncio.get_running_loop().call_later(wait, self._tell)
+            self._next_end = asyncio.get_running_loop().call_later(wait, self._notify)
 
     def _forget_end(self) -> None:
         if self._next_end is not None:

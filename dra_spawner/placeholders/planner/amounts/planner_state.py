@@ -236,18 +236,20 @@ class QuotaShortage:
 
 @dataclass(frozen=True, slots=True)
 class NewPods:
-    """Whether new placeholders are made as the settings say: a webhook may write something else into each pod.
+    """Whether new placeholders get the configured settings: a webhook may write something else into each pod.
 
     Attributes
     ----------
-    as_configured, otherwise
-        Settings that some placeholder had, and those that one made for them did not have.
+    as_configured
+        Settings that some placeholder had as configured.
+    ignored
+        Settings that no placeholder had, also none that was created after the first replacement.
     before
-        Uids of the placeholders before the first one was replaced.
+        Uids of the placeholders before the first replacement.
     """
 
     as_configured: frozenset[str] = frozenset()
-    otherwise: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
     before: frozenset[str] | None = None
 
     def after(self, lacks: Mapping[str, Collection[str]], settings: Collection[str]) -> NewPods:
@@ -255,7 +257,7 @@ class NewPods:
         had = {each for each in settings if any(each not in lacking for lacking in lacks.values())}
         known = self.as_configured | had
         is_new = self.before is not None and not lacks.keys() <= self.before
-        return replace(self, as_configured=known, otherwise=frozenset(settings if is_new else self.otherwise) - known)
+        return replace(self, as_configured=known, ignored=frozenset(settings if is_new else self.ignored) - known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +303,7 @@ class PlannerState:
         more, a time so long ago that the last of them goes with the others.
         By shape: since when there is one placeholder more than a target that follows demand.
     new_pods
-        What new placeholders have of the settings.
+        Whether new placeholders get the configured settings.
     ticket_devices_free
         By shape of tickets behind others: since when devices for it have been free.
     drain_tried, drain_last

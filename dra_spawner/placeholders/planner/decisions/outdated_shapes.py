@@ -86,15 +86,15 @@ def lacking(policy: Policy, pod: Pod) -> dict[str, str]:
 
 
 def _outdated_settings(round_: Round, placeholder: Placeholder) -> dict[str, str]:
-    """What of `lacking` another placeholder would have; pull secrets do not matter to one that runs."""
-    otherwise = round_.state.new_pods.otherwise
+    """What of `lacking` a replacement would have; pull secrets do not matter to a placeholder that runs."""
+    ignored = round_.state.new_pods.ignored
     runs = placeholder.is_proven or not placeholder.pod.waits_because
     found = lacking(round_.policy, placeholder.pod).items()
-    return {key: text for key, text in found if key not in otherwise and not (runs and key == "pull secrets")}
+    return {key: text for key, text in found if key not in ignored and not (runs and key == "pull secrets")}
 
 
-def made_otherwise(round_: Round, there: Iterable[Placeholder]) -> list[Placeholder]:
-    """The idle placeholders with outdated settings, the oldest first; none where replacing them does not help."""
+def with_other_settings(round_: Round, there: Iterable[Placeholder]) -> list[Placeholder]:
+    """The idle placeholders that a replacement would differ from, the oldest first."""
     old = [each for each in there if each.may_end(Cause.OUTDATED) and _outdated_settings(round_, each)]
     return sorted(old, key=lambda each: (each.pod.created, each.pod.name))
 
@@ -107,7 +107,7 @@ def replaced_now(round_: Round, shape: str, there: Sequence[Placeholder], target
     there
         Placeholders of the shape that do not end in this round.
     """
-    old = made_otherwise(round_, there)
+    old = with_other_settings(round_, there)
     if not old or is_held_up(round_) or shape in round_.policy.paused:
         return []
     free = [each for each in there if each.may_end(Cause.SURPLUS)]
@@ -148,7 +148,7 @@ def has_capacity(round_: Round, shape: str, count: int, most: int) -> bool:
 
 
 def remember_settings(round_: Round) -> tuple[Action, ...]:
-    """Remember which settings new placeholders have."""
+    """Remember which settings new placeholders get."""
     lacks = {each.pod.uid: lacking(round_.policy, each.pod) for each in round_.view.placeholders.values()}
     round_.remember(new_pods=round_.state.new_pods.after(lacks, _SETTINGS))
     return ()
@@ -165,7 +165,7 @@ def decide_older_settings(round_: Round) -> tuple[Action, ...]:
     ends: list[DeletePlaceholder] = []
     for shape, present in sorted(view.placeholders_of_shape.items()):
         there = [each for each in present if each.key not in round_.ending]
-        old = made_otherwise(round_, there) if shape in policy.shapes and shape not in policy.paused else []
+        old = with_other_settings(round_, there) if shape in policy.shapes and shape not in policy.paused else []
         going = [each for each in old if each.pod.waits_because and not each.is_proven]
         if old and not going and shape not in created and not is_held_up(round_):
             free = [each for each in there if each.may_end(Cause.SURPLUS)]

@@ -107,8 +107,8 @@ class Row {
       const label = describe(device);
       const cell = element("div", { role: "gridcell", class: "device", tabindex: "-1", "data-key": key, "aria-label": label });
       cell.append(barOf(barParts(device)), name);
-      const closed = closedWord(device);
-      if (closed) cell.append(element("span", { class: "device-closed", "aria-hidden": "true" }, closed));
+      const word = closedWord(device);
+      if (word) cell.append(element("span", { class: "device-closed", "aria-hidden": "true" }, word));
       cell.device = device;
       servers?.mark(cell);
       return cell;
