@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
 #: Time before a class from which members of its group read about it.
@@ -126,6 +127,12 @@ def progress_of_classes(
     return {each.occurrence: each.progress for each in windows}
 
 
+def stored_progress(outcome: ClassOutcome) -> ClassProgress:
+    """What was stored of a class last."""
+    longest = outcome.longest_seconds
+    return ClassProgress(outcome.prepared, outcome.ready_at, outcome.came, outcome.came, longest_seconds=longest)
+
+
 def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: datetime) -> str:
     """Before, during or after a class, with numbers; empty while there is nothing to say."""
     users = occurrence.users
@@ -166,15 +173,15 @@ def member_sentence(time: Occurrence, progress: ClassProgress, title: str, now: 
     title
         What the spawn form calls its choice.
     may_wait
-        Whether the last rehearsal found that not all can start at once.
+        Whether the last rehearsal found that not all can start at once. When it has begun, who waits is known.
     """
     if not now < time.ends or time.begins - now > _MEMBERS_AHEAD:
         return ""
     choose = f"Choose “{title}” when you start your server."
+    if now >= time.begins:
+        return f"It has begun, and some wait for a server. {choose}" if progress.waiting else f"It has begun. {choose}"
     if may_wait:
         return f"Perhaps not all can start at the same time, and some have to wait. {choose}"
-    if now >= time.begins:
-        return f"It has begun. {choose}"
     return f"{choose} Everything is prepared." if progress.ready_at is not None else choose
 
 

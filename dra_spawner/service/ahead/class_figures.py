@@ -27,6 +27,7 @@ from dra_spawner.scale_ahead.calendars.class_progress import (
     SeenServer,
     outcome_key,
     progress_of_classes,
+    stored_progress,
 )
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
@@ -190,11 +191,7 @@ class ClassFigures:
     def stored(self, occurrence: Occurrence) -> ClassProgress:
         """What was stored of a class last."""
         stored = self.outcomes.get(outcome_key(occurrence))
-        if stored is None:
-            return ClassProgress()
-        return ClassProgress(
-            stored.prepared, stored.ready_at, stored.came, stored.came, longest_seconds=stored.longest_seconds
-        )
+        return stored_progress(stored) if stored is not None else ClassProgress()
 
     def _because(self, shape: str) -> str:
         """The most frequent sentence about pending servers of a shape; it names no user and no node."""

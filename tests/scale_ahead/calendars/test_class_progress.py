@@ -103,7 +103,8 @@ def test_what_members_of_its_group_read() -> None:
     cases = {
         f"{CHOOSE} Everything is prepared.": (READY, -1.0, False),
         CHOOSE: (ClassProgress(12), -1.0, False),
-        f"It has begun. {CHOOSE}": (BUSY, 0.5, False),
+        f"It has begun. {CHOOSE}": (READY, 0.5, True),
+        f"It has begun, and some wait for a server. {CHOOSE}": (BUSY, 0.5, False),
         f"Perhaps not all can start at the same time, and some have to wait. {CHOOSE}": (READY, -1.0, True),
     }
     for sentence, (progress, hours, may_wait) in cases.items():

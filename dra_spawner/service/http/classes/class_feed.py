@@ -13,7 +13,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
 from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
-from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
+from dra_spawner.scale_ahead.calendars.class_progress import outcome_key, progress_sentence, stored_progress
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.service.ahead.announced_classes import Announcer
 from dra_spawner.service.http.requests.authentication import SecureHandler
@@ -84,7 +84,7 @@ def calendar_lines(times: Iterable[tuple[Occurrence, ClassOutcome]], now: dateti
     """Lines of an iCal calendar (RFC 5545), folded."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//dra-spawner//classes//EN", "X-WR-CALNAME:Classes"]
     for time, outcome in times:
-        is_no = outcome.turned_at is not None
+        is_no = outcome.turned_at is not None and now < time.begins
         lines += [
             "BEGIN:VEVENT",
             f"UID:{outcome_key(time)}@dra-spawner",
@@ -92,11 +92,20 @@ def calendar_lines(times: Iterable[tuple[Occurrence, ClassOutcome]], now: dateti
             f"DTSTART:{_utc(time.begins)}",
             f"DTEND:{_utc(time.ends)}",
             f"SUMMARY:{_escaped(f'Not all can start: {time.name}' if is_no else time.name)}",
-            f"DESCRIPTION:{_escaped(outcome.verdict or 'Not rehearsed yet.')}",
+            f"DESCRIPTION:{_escaped(_description(time, outcome, now))}",
             "END:VEVENT",
         ]
     for line in (*lines, "END:VCALENDAR"):
         yield from _folded(line)
+
+
+def _description(time: Occurrence, outcome: ClassOutcome, now: datetime) -> str:
+    """What the page says of it but who is there now: a calendar program asks some times a day."""
+    if now < time.begins:
+        return outcome.verdict or "Not rehearsed yet."
+    came = f"{progress_sentence(time, stored_progress(outcome), now)}." if now >= time.ends else ""
+    said = f"Said before it: {outcome.verdict}" if outcome.verdict else ""
+    return " ".join(filter(None, (came, said)))
 
 
 def _utc(moment: datetime) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
 from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
 from dra_spawner.scale_ahead.calendars.class_limits import last_end
@@ -52,8 +53,8 @@ def class_json(
         "is_own": added.by == who.name,
         "next": _time_json(runner, coming, now) if coming is not None else None,
         "last": _time_json(runner, over, now) if over is not None else None,
-        "unusable_because": _unusable_because(controller, entry, who),
-        "needs_max": _needed(runner, entry, who, added.id) if coming is not None else None,
+        "unusable_because": _unusable_because(controller, entry, who) if coming is not None else None,
+        "needs_max": _needed(runner, entry, who, added.id),
         "raised": until,
     }
 
@@ -66,23 +67,31 @@ def nearest_times(entry: CalendarEntry, now: datetime) -> tuple[Occurrence | Non
 def _unusable_because(controller: ScaleAheadController, entry: CalendarEntry, who: Announcer) -> str | None:
     """Why nothing is prepared for a class; settings and keys are for operators."""
     because = controller.choice_not_prepared_because(entry.demand.profile)
-    return (because if who.is_operator else "no further servers are prepared at present") if because else None
+    if not because or who.is_operator:
+        return because or None
+    is_offered = find_choice(entry.demand.profile, controller.published.shapes) is not None
+    return "no further servers are prepared for it at present" if is_offered else "the hub offers this choice no longer"
 
 
 def requests_json(controller: ScaleAheadController, runner: ScaleAheadRunner, who: Announcer) -> list[dict[str, Any]]:
     """The requests that a reader may see: open ones first, the oldest first."""
-    found = [request_json(runner, name, each, who) for name, each in runner.classes.requests(who).items()]
+    now, requests = controller.now(), runner.classes.requests(who)
+    found = [request_json(runner, name, each, who, now) for name, each in requests.items()]
     return sorted((each for each in found if each is not None), key=lambda each: (not each["is_open"], each["at"]))
 
 
-def request_json(runner: ScaleAheadRunner, name: str, request: ClassRequest, who: Announcer) -> dict[str, Any] | None:
+def request_json(
+    runner: ScaleAheadRunner, name: str, request: ClassRequest, who: Announcer, now: datetime
+) -> dict[str, Any] | None:
     """One request; None if it cannot be read."""
     try:
         members, entry = class_members(request.written), runner.added.read(request.written)
     except (KeyError, ValueError):
         return None
-    rehearsals = runner.class_rehearsals
-    rehearsal = (rehearsals.of_requests.get(name) or rehearsals.last_of(entry)) if who.is_operator else None
+    rehearsals, (coming, _) = runner.class_rehearsals, nearest_times(entry, now)
+    rehearsal = None
+    if who.is_operator and rehearsals.next_time(entry) is not None:
+        rehearsal = rehearsals.of_requests.get(name) or rehearsals.last_of(entry)
     return {
         "id": name,
         **members,
@@ -91,6 +100,7 @@ def request_json(runner: ScaleAheadRunner, name: str, request: ClassRequest, who
         "at": request.at.isoformat(),
         "is_own": request.by == who.name,
         "is_open": request.is_open,
+        "phase": _phase(coming, now),
         "declined_by": request.declined_by if who.is_operator else "",
         "declined_at": request.declined_at.isoformat() if request.declined_at is not None else None,
         "because": request.because,
@@ -102,7 +112,9 @@ def request_json(runner: ScaleAheadRunner, name: str, request: ClassRequest, who
 
 
 def _needed(runner: ScaleAheadRunner, entry: CalendarEntry, who: Announcer, name: str = "") -> int | None:
-    """The needed ``max``; only operators learn how many users others have announced."""
+    """The needed ``max`` while a time is still to begin; only operators learn how many users others have announced."""
+    if runner.class_rehearsals.next_time(entry) is None:
+        return None
     needed = runner.classes.needed_max(entry, name)
     return needed if needed is None or who.is_operator else entry.demand.users
 
@@ -115,7 +127,7 @@ def _time_json(runner: ScaleAheadRunner, time: Occurrence, now: datetime) -> dic
         "begins": time.begins.isoformat(),
         "ends": time.ends.isoformat(),
         "zone": time.begins.tzname(),
-        "phase": "coming" if now < time.begins else "running" if now < time.ends else "over",
+        "phase": _phase(time, now),
         "sentence": progress_sentence(time, progress, now),
         "users": time.users,
         **_numbers(progress),
@@ -124,6 +136,12 @@ def _time_json(runner: ScaleAheadRunner, time: Occurrence, now: datetime) -> dic
         "rehearsed_at": _moment(outcome.rehearsed_at),
         "turned_at": _moment(outcome.turned_at),
     }
+
+
+def _phase(time: Occurrence | None, now: datetime) -> str:
+    if time is None or now >= time.ends:
+        return "over"
+    return "coming" if now < time.begins else "running"
 
 
 def _numbers(progress: ClassProgress) -> dict[str, Any]:

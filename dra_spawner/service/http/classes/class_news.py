@@ -76,7 +76,8 @@ def _for_members(controller: ScaleAheadController, runner: ScaleAheadRunner) -> 
         may_wait = figures.outcome_of(time).turned_at is not None
         progress, title = near.get(time, ClassProgress()), title_of(published, time.profile)
         if sentence := member_sentence(time, progress, title, now, may_wait=may_wait):
-            item = _item(owner.by, owner.group, time.name, time_text(time.begins), sentence, is_problem=may_wait)
+            is_problem = may_wait if now < time.begins else progress.waiting > 0
+            item = _item(owner.by, owner.group, time.name, time_text(time.begins), sentence, is_problem=is_problem)
             if time.begins - margin <= now:
                 item["own_server"] = {"shape": published.shapes[choice].id, **own_server_sentences(title)}
             yield item

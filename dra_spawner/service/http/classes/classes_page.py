@@ -8,7 +8,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from dra_spawner.placeholders.controller.answers.availability import choice_order
-from dra_spawner.placeholders.planner.targets.choice_names import is_combination
+from dra_spawner.placeholders.planner.targets.choice_names import find_choice, is_combination
 from dra_spawner.placeholders.planner.targets.published_shapes import PublishedShapes
 from dra_spawner.scale_ahead.calendars.class_limits import ClassLimits
 from dra_spawner.service.ahead.choice_titles import title_of
@@ -22,6 +22,7 @@ from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
 
 _SHOWN: Final = 200
 _CHOICES: Final = 500
+_MAY_WAIT: Final = "No servers are prepared for people who still come. They may wait."
 
 
 class ClassesPage(OverridePage):
@@ -56,6 +57,10 @@ class ClassesPage(OverridePage):
             choices = choices_in_form(published.shapes)
         is_user = self.hub_user.get("kind", "user") == "user"
         feed = feed_query(self.web, str(self.hub_user["name"])) if is_user else ""
+
+        def is_offered(found: Mapping[str, Any]) -> bool:
+            return find_choice(found["choice"], published.shapes) is not None
+
         await self.render(
             "classes_page.html",
             who=who,
@@ -76,7 +81,14 @@ class ClassesPage(OverridePage):
             moment_beside=moment_beside,
             weekly=_weekly,
             person=person,
-            unrehearsed=lambda found: unrehearsed({**found, **found["next"], "added_by": found["by"]}, self.now),
+            unprepared=lambda found: unprepared(found, is_offered(found), is_operator=who.is_operator),
+            unrehearsed=lambda found: (
+                unrehearsed({**found, **found["next"], "added_by": found["by"]}, self.now)
+                if is_offered(found)
+                else "it cannot be rehearsed"
+            ),
+            may_approve=lambda found: found["phase"] != "over" and is_offered(found),
+            unrehearsed_request=lambda found: _unrehearsed_request(found, is_offered(found)),
             title=lambda choice: title_of(published, choice),
             values_of=lambda found: {**_values_of(found, zone), "title": title_of(published, found["choice"])},
         )
@@ -93,6 +105,29 @@ def by_limits(choices: Sequence[str], limits: ClassLimits | None) -> dict[str, l
     if len(allowed) == len(choices):
         return {"": allowed} if allowed else {}
     return {"You may announce": allowed, "Ask an administrator for": [each for each in choices if each not in allowed]}
+
+
+def unprepared(found: Mapping[str, Any], is_offered: bool, *, is_operator: bool) -> str:
+    """Why nothing is prepared for a class, and what follows in its present phase; empty where nothing does."""
+    because, time = found["unusable_because"], found["next"]
+    if not because:
+        return ""
+    if time["phase"] == "running" and is_offered:
+        if time["came"] + time["waiting"] >= time["users"]:
+            return ""
+        return f"Nothing is prepared for people who still come: {because}." if is_operator else _MAY_WAIT
+    return (
+        f"Not prepared: {because}." if is_operator else f"{because[:1].upper()}{because[1:]}. Ask your administrator."
+    )
+
+
+def _unrehearsed_request(found: Mapping[str, Any], is_offered: bool) -> str:
+    """Why a request has no rehearsal."""
+    if found["phase"] == "over":
+        return "Its time is over."
+    if not is_offered:
+        return "The hub offers this choice no longer."
+    return "It is being rehearsed." if found["phase"] == "coming" else "It has begun."
 
 
 def _is_no(time: Mapping[str, Any] | None) -> bool:

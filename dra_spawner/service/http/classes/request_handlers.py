@@ -28,7 +28,11 @@ class _RequestsBase(ClassesBase):
     def request_found(self, name: str) -> dict[str, Any]:
         """A request as JSON, as it is now."""
         request = self.runner.classes.requests(self.announcer).get(name)
-        found = request_json(self.runner, name, request, self.announcer) if request is not None else None
+        found = (
+            request_json(self.runner, name, request, self.announcer, self.controller.now())
+            if request is not None
+            else None
+        )
         if found is None:
             raise HTTPError(404, "There is nothing of yours with this id.")
         return found

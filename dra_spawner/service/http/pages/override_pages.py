@@ -27,6 +27,7 @@ from dra_spawner.service.http.pages.page_text import (
     change_text,
     clock,
     deed,
+    has_begun,
     kept_values,
     local_begin,
     moment,
@@ -124,6 +125,7 @@ class CalendarPage(OverridePage):
             person=person,
             first_begin=lambda entry: begins(entry["first"]),
             begins_in=lambda entry: begins_in(entry, self.now),
+            has_begun=lambda entry: has_begun(entry, self.now),
             unrehearsed=lambda entry: unrehearsed(entry, self.now),
         )
 

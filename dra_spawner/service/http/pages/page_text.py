@@ -60,6 +60,11 @@ def begins_in(entry: Mapping[str, Any], now: datetime) -> str:
     return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
 
 
+def has_begun(entry: Mapping[str, Any], now: datetime) -> bool:
+    """Whether a calendar entry has begun: its last verdict is one of the past."""
+    return datetime.fromisoformat(entry["begins"]) <= now
+
+
 def unrehearsed(entry: Mapping[str, Any], now: datetime) -> str:
     """Why a calendar entry has no rehearsal."""
     left = datetime.fromisoformat(entry["begins"]) - now

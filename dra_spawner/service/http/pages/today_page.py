@@ -8,7 +8,7 @@ from typing import Final
 from dra_spawner.placeholders.controller.records.decision_text import PREFERENCE, REFUSAL
 from dra_spawner.placeholders.lifecycle import ActionKind, IdleAction
 from dra_spawner.service.http.pages.override_pages import OverridePage
-from dra_spawner.service.http.pages.page_text import begins, begins_in, unrehearsed
+from dra_spawner.service.http.pages.page_text import begins, begins_in, has_begun, unrehearsed
 from dra_spawner.service.http.pages.today_figures import today_json
 from dra_spawner.service.http.requests.authentication import ApiHandler
 from dra_spawner.service.http.requests.endpoints import HTML, Access, endpoint
@@ -63,5 +63,6 @@ class TodayPage(OverridePage):
             words=DECISION_WORDS,
             begins=begins,
             begins_in=lambda entry: begins_in(entry, self.now),
+            has_begun=lambda entry: has_begun(entry, self.now),
             unrehearsed=lambda entry: unrehearsed(entry, self.now),
         )

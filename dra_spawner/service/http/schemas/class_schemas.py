@@ -40,12 +40,13 @@ _CLASS: Final[dict[str, Schema]] = {
 _OPTIONAL: Final = ("minutes", "within_minutes", "weekly_until", "skipped", "timezone", "group")
 NEW_CLASS: Final = record(_CLASS, optional=_OPTIONAL)
 
+_PHASE: Final = choice(("coming", "running", "over"))
 _TIME: Final = record(
     {
         "begins": moment("2036-11-24T14:00:00+01:00"),
         "ends": moment("2036-11-24T15:30:00+01:00"),
         "zone": nullable(text("CET")),
-        "phase": choice(("coming", "running", "over")),
+        "phase": _PHASE,
         "sentence": text("60 of 60 prepared, ready since 13:45"),
         "users": integer(60),
         "prepared": integer(60),
@@ -112,6 +113,7 @@ REQUEST: Final = record(
         "at": moment(),
         "is_own": flag(),
         "is_open": flag(),
+        "phase": _PHASE,
         "declined_by": text(""),
         "declined_at": nullable(moment()),
         "because": text(""),

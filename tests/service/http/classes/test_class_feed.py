@@ -14,9 +14,10 @@ NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 def test_lines_of_a_calendar() -> None:
     hostile = "a,b;c\\d\r\nBEGIN:VALARM\u2028\x00 " + "ü" * 90
+    now = NOW - timedelta(hours=1)
     time = Occurrence(hostile, "gpu", NOW, NOW + timedelta(hours=1), 9)
     no = ClassOutcome(NOW).rehearsed("No: 3 of 9, 4 wait.", NOW, is_possible=False)
-    lines = [*calendar_lines([(time, no), (time, ClassOutcome(NOW))], NOW)]
+    lines = [*calendar_lines([(time, no), (time, ClassOutcome(NOW))], now)]
     assert max(len(each.encode()) for each in lines) <= 75
     assert not any(each.isspace() for line in lines for each in line if each != " ")
     whole = "\n".join(lines).replace("\n ", "").split("\n")
@@ -30,6 +31,20 @@ def test_lines_of_a_calendar() -> None:
         "DESCRIPTION:Not rehearsed yet.",
     ]
     assert (whole[0], whole[-1], whole.count("BEGIN:VEVENT")) == ("BEGIN:VCALENDAR", "END:VCALENDAR", 2)
+
+
+def test_a_class_that_has_begun_or_is_over_has_no_warning() -> None:
+    time = Occurrence("Lab", "gpu", NOW, NOW + timedelta(hours=1), 9)
+    no = ClassOutcome(NOW, came=7, longest_seconds=9).rehearsed("No: 3 of 9.", NOW, is_possible=False)
+
+    def described(hours: float) -> list[str]:
+        lines = "\n".join(calendar_lines([(time, no)], NOW + timedelta(hours=hours))).replace("\n ", "").split("\n")
+        return [each for each in lines if each.startswith(("SUMMARY", "DESCRIPTION"))]
+
+    assert described(-1) == ["SUMMARY:Not all can start: Lab", "DESCRIPTION:No: 3 of 9."]
+    assert described(0) == ["SUMMARY:Lab", "DESCRIPTION:Said before it: No: 3 of 9."]
+    came = "DESCRIPTION:7 came\\, the longest waited 9 s. Said before it: No: 3 of 9."
+    assert described(1) == ["SUMMARY:Lab", came]
 
 
 def test_each_person_has_another_key() -> None:
