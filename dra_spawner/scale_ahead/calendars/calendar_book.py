@@ -61,11 +61,20 @@ class CalendarBook:
         """Time until which the calendars are incomplete without the added entries; None if these are loaded."""
         self._log_once = LogOnce(log, "Scale-ahead: %s")
 
-    def occurrences(self, now: datetime, ahead: timedelta) -> tuple[Occurrence, ...]:
-        """Occurrences that begin within `ahead` and did not end more than a day ago, in the order of their begin."""
+    def occurrences(
+        self, now: datetime, ahead: timedelta, added: Iterable[CalendarEntry] | None = None
+    ) -> tuple[Occurrence, ...]:
+        """Occurrences that begin within `ahead` and did not end more than a day ago, in the order of their begin.
+
+        Parameters
+        ----------
+        added
+            Entries in place of those that are added.
+        """
         begins, ends = now - _PAST, now + ahead
         found = [each for entry in self.entries for each in entry.occurrences(begins, ends, OWN_ENTRIES)]
-        found += (each for entry in self.added for each in entry.occurrences(begins, ends, ADDED_ENTRIES))
+        added = self.added if added is None else added
+        found += (each for entry in added for each in entry.occurrences(begins, ends, ADDED_ENTRIES))
         elsewhere = set[tuple[object, ...]]()
         for source in self.sources:
             # An event that several calendars have, as after an invitation, announces its users once.

@@ -94,6 +94,11 @@ class AddedEntries:
             self._read_last = present, self._read_last[1] if is_same else self._read_all(present)
         return self._read_last[1]
 
+    def with_entry(self, entry: CalendarEntry) -> list[CalendarEntry]:
+        """All entries as they are after one is added or replaced; one without an id comes behind others like it."""
+        others = [each.entry for each in self.items if each.id != entry.id]
+        return sorted((*others, entry), key=lambda each: (each.begins, not each.id, each.id))
+
     def begin(self) -> None:
         """Use the entries. Keep surplus placeholders until those of earlier versions are known."""
         self._leads = True

@@ -83,17 +83,28 @@ class AnnouncedClasses:
         """Entries that a person may see, sorted by their first begin."""
         return [each for each in self._added.items if who.may_see(each.by)]
 
-    def entry(self, name: str, who: Announcer) -> CalendarEntry:
-        """An entry that a person may see.
+    def preview(self, written: JsonObject, name: str, who: Announcer) -> CalendarEntry:
+        """A class as an entry, as it will be when it is stored.
+
+        Parameters
+        ----------
+        name
+            Id of the class in whose place it is written; empty for a new one.
 
         Raises
         ------
+        SettingsError
+        ClassRefused
         UnknownClass
+            If the person may not see the one that it replaces.
         """
-        for each in self.visible(who):
-            if each.id == name:
-                return each.entry
-        raise UnknownClass
+        entry = self.read(written)
+        if not name:
+            return entry
+        earlier = next((each.written for each in self.visible(who) if each.id == name), None)
+        if earlier is None:
+            raise UnknownClass
+        return replace(self._added.read({**written, "users": self._counted_as(earlier, entry.demand)}), id=name)
 
     def owner_of_time(self, occurrence: Occurrence) -> str:
         """Who announced a time of a class; empty if that is not known."""

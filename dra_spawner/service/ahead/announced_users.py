@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
+from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.forecast import users_to_come, usual_growth
@@ -68,10 +70,17 @@ class Announcements:
             expected, occurrence.ends, self.not_prepared(expected), occurrence, self._usual_launches(expected)
         )
 
-    def begun(self) -> list[AnnouncedUsers]:
-        """Entries that have begun, with the users who are still to come: placeholders wait for these."""
+    def begun(self, added: Sequence[CalendarEntry] | None = None) -> list[AnnouncedUsers]:
+        """Entries that have begun, with the users who are still to come: placeholders wait for these.
+
+        Parameters
+        ----------
+        added
+            Added entries as they will be; None: as they are.
+        """
         now, ahead, found = self._controller.now(), self._controller.scale_ahead, []
-        begun = [each for each in ahead.calendars.occurrences(now, timedelta(0)) if each.begins <= now < each.ends]
+        known = ahead.calendars.occurrences(now, timedelta(0), added)
+        begun = [each for each in known if each.begins <= now < each.ends]
         to_come: dict[Occurrence, int] = {}
         for group in self._controller.groups():
             if (demand := ahead.demand_of(group.name)) is not None:

@@ -130,11 +130,11 @@ class ClassRehearsals:
                 done += 1
                 self.of_entries = {**self.of_entries, each: found}
                 self._asked.pop(_not_added(each), None)  # it says nothing of another class like this one
-        for name, time in islice(self._askable(opened), _MAX_REQUESTS):
+        for name, entry, time in islice(self._askable(opened), _MAX_REQUESTS):
             last = self.of_requests.get(name)
             if done >= _AT_ONCE or (last is not None and now - last.now < _FRESH):
                 continue
-            if (found := self._fresh(time, now) or await self.of_time(time)) is not None:
+            if (found := self._fresh(time, now) or await self.of_time(time, entry)) is not None:
                 done += 1
                 self.of_requests = {**self.of_requests, name: found}
 
@@ -142,15 +142,16 @@ class ClassRehearsals:
         found = self._asked.get(_not_added(time))
         return found if found is not None and now - found.now < _FRESH else None
 
-    def _askable(self, requests: Mapping[str, ClassRequest]) -> Iterator[tuple[str, Occurrence]]:
+    def _askable(self, requests: Mapping[str, ClassRequest]) -> Iterator[tuple[str, CalendarEntry, Occurrence]]:
         """Requests that can be rehearsed, with their next time: not over, and of a choice that the hub offers."""
         for name, request in requests.items():
             try:
-                time = self.next_time(self._added.read(request.written))
+                entry = replace(self._added.read(request.written), id=name)  # as it will be when it is approved
             except ValueError:  # another writer wrote it
                 continue
+            time = self.next_time(entry)
             if time is not None and find_choice(time.profile, self._controller.published.shapes) is not None:
-                yield name, time
+                yield name, entry, time
 
     def next_time(self, entry: CalendarEntry) -> Occurrence | None:
         """The next time of a class that has not begun; None if there is none."""
@@ -161,13 +162,14 @@ class ClassRehearsals:
         now = self._controller.now()
         return entry.occurrences(now, max(last_end(entry), now), ADDED_ENTRIES)
 
-    async def of_time(self, occurrence: Occurrence, instead_of: CalendarEntry | None = None) -> Rehearsal | None:
+    async def of_time(self, occurrence: Occurrence, preview: CalendarEntry | None = None) -> Rehearsal | None:
         """Rehearse one time of a class beside the entries of the same time; None if the hub publishes no such choice.
 
         Parameters
         ----------
-        instead_of
-            The class as it is before it is changed.
+        preview
+            The class, if it is not added, or is added otherwise: it is rehearsed where it will be among the others,
+            and in place of the one with its id.
 
         Raises
         ------
@@ -179,8 +181,8 @@ class ClassRehearsals:
         if choice is None:
             return None
         expected = expected_by_occurrence(occurrence, choice, shapes[choice])
-        without = set(self._times(instead_of)) if instead_of is not None else ()
-        found = await self._rehearsals.of_users(expected, entry=occurrence, without=without)
+        added = self._added.with_entry(preview) if preview is not None else None
+        found = await self._rehearsals.of_users(expected, entry=occurrence, added=added)
         asked = _not_added(occurrence)
         self._asked.pop(asked, None)
         self._asked[asked] = found

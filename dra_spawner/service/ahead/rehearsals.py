@@ -6,7 +6,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -23,6 +23,7 @@ from dra_spawner.placeholders.controller.sources.target_source import ProfileGro
 from dra_spawner.placeholders.planner.cluster.view import View
 from dra_spawner.placeholders.planner.targets.limits import Quota
 from dra_spawner.placeholders.planner.targets.policy import MAX_PLACEHOLDERS
+from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.demand.estimators.whole_nodes import NewNodeSlots
@@ -198,7 +199,7 @@ class Rehearsals:
         expected: ExpectedUsers,
         assumptions: RehearsalAssumptions | None = None,
         entry: Occurrence | None = None,
-        without: Collection[Occurrence] = (),
+        added: Sequence[CalendarEntry] | None = None,
     ) -> Rehearsal:
         """Rehearse announced users, beside the calendars' entries of the same time. Only one rehearsal runs at a time.
 
@@ -206,8 +207,8 @@ class Rehearsals:
         ----------
         entry
             What announces them, or will when it is added. None: an entry that announces the same is taken for it.
-        without
-            Times that are announced, and are not beside them: the entry takes their place.
+        added
+            Added entries as they will be; None: as they are.
 
         Raises
         ------
@@ -216,9 +217,9 @@ class Rehearsals:
         """
         async with self._turn() as turn:
             now = self._controller.now()
-            announced = [each for each in self._announced.begun() if each.entry not in without]
-            entries = self._controller.scale_ahead.calendars.occurrences(now, _AHEAD)
-            others = map(self._announced.of, (each for each in entries if each.begins > now and each not in without))
+            announced = self._announced.begun(added)
+            entries = self._controller.scale_ahead.calendars.occurrences(now, _AHEAD, added)
+            others = map(self._announced.of, (each for each in entries if each.begins > now))
             announced += (each for each in others if each is not None and each.is_beside(expected))
             same = next(
                 (each for each in announced if (each.entry == entry if entry else each.announces(expected))), None

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Final
 
@@ -65,7 +65,8 @@ class RehearsedEntries:
         controller, ahead = self._controller, self._controller.scale_ahead
         now = controller.now()
         coming = [each for each in ahead.calendars.occurrences(now, _AHEAD) if each.begins > now]
-        chosen = sorted(_by_turns(coming)[:_MAX], key=lambda each: (each.begins.astimezone(UTC), each.name))
+        turns = set(_by_turns(coming)[:_MAX])
+        chosen = [each for each in coming if each in turns]
         self.results = await self._rehearsals.of_day(chosen)
         self._left_out = len(coming) - len(chosen)
         self._log_once.present(self.problems())

@@ -9,8 +9,10 @@ from dra_spawner.placeholders.controller.sources.stored_overrides import overrid
 from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome, ClassRequest
 from dra_spawner.placeholders.planner.targets.overrides import Overrides
 from dra_spawner.scale_ahead.calendars.class_progress import outcome_key
+from dra_spawner.scale_ahead.calendars.entries import CalendarEntry
+from dra_spawner.scale_ahead.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.ahead.added_entries import AddedEntries
-from dra_spawner.service.ahead.announced_classes import AnnouncedClasses
+from dra_spawner.service.ahead.announced_classes import AnnouncedClasses, Announcer
 from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from tests.placeholders.planner.simulated_cluster import START
@@ -18,6 +20,11 @@ from tests.presence import present
 from tests.service.ahead.acting_service import controller
 
 ADA = "user ada"
+
+
+async def previewed(rehearsals: ClassRehearsals, entry: CalendarEntry) -> Rehearsal | None:
+    """What a form says of a class that is added or changed."""
+    return await rehearsals.of_time(present(rehearsals.next_time(entry)), entry)
 
 
 def written(choice: str, days: int) -> dict[str, str]:
@@ -95,8 +102,62 @@ async def test_classes_that_are_written_alike_are_two_classes() -> None:
     times = [present(rehearsals.next_time(each.entry)) for each in added.items]
     await rehearsals.refresh()
     assert [present(rehearsals.last(each)).is_possible for each in times] == [True, False]
-    of_a_form = replace(times[0], entry_id="")
-    assert not present(await rehearsals.of_time(of_a_form)).is_possible, "a third one"
-    assert not present(await rehearsals.of_time(of_a_form, added.items[1].entry)).is_possible, "the second one, changed"
+    of_a_form = replace(added.items[0].entry, id="")
+    assert not present(await previewed(rehearsals, of_a_form)).is_possible, "a third one"
+    second = replace(of_a_form, id=added.items[1].id)
+    assert not present(await previewed(rehearsals, second)).is_possible, "the second one, changed"
     assert len(set(map(outcome_key, times))) == 2
     assert list(map(AnnouncedClasses(service, added).owner_of_time, times)) == ["user ada", "user ben"]
+
+
+async def test_a_preview_has_the_place_and_the_verdict_that_the_class_has_when_it_is_saved() -> None:
+    """Of classes at one time the first by title gets servers first: also one that is edited, new, or asked for."""
+    service = controller(most=30)
+    settings, version = Overrides(), 0
+
+    def put(settings: Overrides) -> None:
+        nonlocal version
+        version += 1
+        service.overrides.put({"metadata": {"resourceVersion": f"{version}"}, "data": overrides_data(settings)})
+
+    def lab(name: str, users: str = "20 of gpu-slice", minutes: int = 60) -> dict[str, object]:
+        return {**written("gpu-slice", 4), "users": users, "name": name, "minutes": minutes}
+
+    for name in "bd":
+        settings = settings.with_entry(name, lab(name), ADA, START)
+    put(settings)
+    added = AddedEntries(service, lambda: None, has_history=False)
+    added.begin()
+    rehearsals, classes = ClassRehearsals(service, Rehearsals(service), added), AnnouncedClasses(service, added)
+
+    async def verdicts(name: str, change: dict[str, object]) -> list[bool]:
+        """That of the preview, and that after saving, as a rehearsal of all finds it."""
+        preview = classes.preview(change, name, Announcer(ADA, None))
+        found = [present(await previewed(rehearsals, preview)).is_possible]
+        put(settings.with_entry(name or "new", change, ADA, START))
+        time = present(rehearsals.next_time(next(each.entry for each in added.items if each.id == (name or "new"))))
+        day = await Rehearsals(service).of_day([*service.scale_ahead.calendars.occurrences(START, timedelta(days=9))])
+        found.append(day[time].is_possible)
+        put(settings)
+        return found
+
+    assert await verdicts("b", lab("b", minutes=90)) == [True, True], "longer: it stays the first"
+    assert await verdicts("b", lab("e")) == [False, False], "its title puts it behind the other"
+    assert await verdicts("d", lab("a")) == [True, True], "and before it"
+    assert await verdicts("", lab("a")) == [True, True], "a new one"
+    assert await verdicts("", lab("c")) == [False, False]
+    request = ClassRequest(lab("a"), ADA, START)
+    put(replace(settings, classes=settings.classes.with_request("asked", request)))
+    await rehearsals.refresh()
+    assert rehearsals.of_requests["asked"].is_possible
+
+
+async def test_a_preview_counts_users_as_the_class_that_it_changes() -> None:
+    """A class that was written as "in total" stays so, which a form cannot say."""
+    service = controller()
+    line = {**written("gpu-slice", 4), "users": "20 of gpu-slice in total"}
+    data = overrides_data(Overrides().with_entry("lab", line, ADA, START))
+    service.overrides.put({"metadata": {"resourceVersion": "1"}, "data": data})
+    added = AddedEntries(service, lambda: None, has_history=False)
+    preview = AnnouncedClasses(service, added).preview(written("gpu-slice", 4), "lab", Announcer(ADA, None))
+    assert (preview.id, preview.demand.users, preview.demand.counts) == ("lab", 2, "in total")

@@ -165,9 +165,10 @@ async def test_users_of_a_class_that_has_begun_are_beside_the_next_one(joined: i
     assert line.is_possible is False, "the next class is beside it"
     if joined == 16:
         changed = replace(entry, begins=entry.begins + timedelta(minutes=1), ends=entry.ends + timedelta(minutes=1))
-        found = await rehearsals.of_users(
-            rehearsals.expected_by("12 of gpu-slice at 09:31", UTC), None, changed, [entry]
-        )
+        book = service.scale_ahead.calendars
+        book.entries, book.added = (book.entries[0], book.entries[2]), (book.entries[1],)
+        then = rehearsals.expected_by("12 of gpu-slice at 09:31", UTC)
+        found = await rehearsals.of_users(then, None, changed, added=())
         assert found.is_possible, "nothing is beside it where it takes the place of that class"
 
 

@@ -76,7 +76,7 @@ class RehearsalsHandler(PlaceholderHandler):
         time = runner.class_rehearsals.next_time(entry)
         if time is None:
             raise HTTPError(409, "The entry has begun already.")
-        if (found := await runner.class_rehearsals.of_time(time)) is None:
+        if (found := await runner.class_rehearsals.of_time(time, entry)) is None:
             raise HTTPError(409, "The hub publishes no choice %s.", entry.demand.profile)
         return found
 

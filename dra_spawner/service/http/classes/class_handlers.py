@@ -210,13 +210,12 @@ class ClassRehearsalsHandler(ClassesBase):
         self.count(self.context.class_rates.rehearsals)
         name = self.get_query_argument("instead_of", "")
         with self.problems():
-            entry = classes.read(written)
-            replaced = classes.entry(name, self.announcer) if name else None
+            entry = classes.preview(written, name, self.announcer)
         time = self.runner.class_rehearsals.next_time(entry)
         if time is None:
             raise HTTPError(409, "The class has begun already.")
         try:
-            found = await self.runner.class_rehearsals.of_time(time, replaced)
+            found = await self.runner.class_rehearsals.of_time(time, entry)
         except TooManyRehearsals:
             raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
         if found is None:
@@ -239,4 +238,4 @@ class ClassRehearsalsHandler(ClassesBase):
         if who.limits is None:
             return ""
         own = [each.entry for each in self.runner.classes.visible(who)]
-        return who.limits.refusal(entry, [each for each in own if each.name != entry.name], self.controller.now())
+        return who.limits.refusal(entry, [each for each in own if each.id != entry.id], self.controller.now())
