@@ -145,13 +145,17 @@ async def test_a_drained_node_gets_no_server_until_the_order_ends(warm_hub_on_ei
         objects[0]["metadata"]["labels"] |= {names.IMAGES_READY: "true", **more}
         await warm_hub.cluster.publish(*objects)
     path = "/api/v1/nodes/node-a"
+    warm_hub.service.settings = {
+        "items": [{"kind": "draining", "name": "node-a", "until": "2036-11-29T14:00:00+00:00"}]
+    }
+    until = "taken out of use by an administrator until 2036-11-29 14:00 UTC."
     for user in ("ada", "bob"):
         assert await warm_hub.spawn(user) is None
         assert (await warm_hub.pod(user))["spec"]["nodeName"] == "node-b"
     waiting = [asyncio.create_task(warm_hub.spawn(user)) for user in ("cyd", "dan")]
 
     def are_told_why() -> bool:
-        return all("taken out of use by an administrator" in " ".join(warm_hub.said(user)) for user in ("cyd", "dan"))
+        return all(until in " ".join(warm_hub.said(user)) for user in ("cyd", "dan"))
 
     await eventually(are_told_why, "both servers wait, and say why", shows=lambda: warm_hub.said("cyd"))
     await warm_hub.cluster.admin.patch(path, {"metadata": {"labels": {names.DRAINING: None}}})

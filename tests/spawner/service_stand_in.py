@@ -40,6 +40,7 @@ class ServiceStandIn:
         self.answer: Answer = self._fresh
         self.profiles: Answer = self._none
         self.class_news: Any = {"items": []}
+        self.settings: Any = {"items": []}
 
     @staticmethod
     async def _fresh(_: dict[str, Any]) -> dict[str, Any]:
@@ -65,16 +66,18 @@ class ServiceStandIn:
         answer = await (self.answer if request.method == "POST" else self.profiles)(question)
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
 
-    async def _tell_class_news(self, request: web.Request) -> web.StreamResponse:
+    async def _tell(self, request: web.Request) -> web.StreamResponse:
         assert request.headers["Authorization"] == f"token {TOKEN}"
-        return self.class_news() if callable(self.class_news) else web.json_response(self.class_news)
+        told = self.settings if request.path.endswith("api/settings") else self.class_news
+        return told() if callable(told) else web.json_response(told)
 
     @contextlib.asynccontextmanager
     async def listening(self, encryption: ssl.SSLContext | None = None) -> AsyncIterator[ServiceStandIn]:
         app = web.Application()
         app.router.add_post(f"{PREFIX}api/placements", self._handle)
         app.router.add_get(f"{PREFIX}api/profiles", self._handle)
-        app.router.add_get(f"{PREFIX}api/class-news", self._tell_class_news)
+        app.router.add_get(f"{PREFIX}api/class-news", self._tell)
+        app.router.add_get(f"{PREFIX}api/settings", self._tell)
         app.router.add_post(f"{PREFIX}api/standing", self._handle)
         app.router.add_post(f"{PREFIX}api/idle-servers/keep", self._handle)
         async with serving_app(app, encryption=encryption) as self.url:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner import names
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 #: Limits of the search for an explanation.
 _EXPLAIN_SECONDS = 3.0
 _EXPLAIN_STEPS: Final = 200_000
+#: Drained nodes that are tried one by one.
+_MAX_TRIED: Final = 10
 NO_SHARED_CLAIMS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
 #: Name of the simulated claim for a pod's extended resources.
@@ -67,6 +70,7 @@ async def diagnose(
     namespace: str = "",
     pod: Mapping[str, Any] = NO_POD,
     reserved: Collection[str] = (),
+    drain_ends: Callable[[], Awaitable[Mapping[str, datetime]]] | None = None,
 ) -> Diagnosis:
     """Return why claims cannot be allocated now.
 
@@ -83,6 +87,8 @@ async def diagnose(
         Claims among `shared` that are reserved for this server alone; other servers share the others.
     pod
         The unschedulable pod from the API, for its extended resources.
+    drain_ends
+        Returns when drained nodes are back, by node, as far as that is known.
     """
     extended = of_pod(pod)
     if not claims and not extended.names:
@@ -131,24 +137,44 @@ async def diagnose(
     for state, closed in (("drained", drained), ("cordoned", cordoned)):
         if found.fits is not False or not closed:
             continue
+        ends = await drain_ends() if state == "drained" and drain_ends is not None else {}
         of_closed = await assess_within_limits(claims, seen, closed, seen.claims, cordoned=True)
         if of_closed.fits:
-            return _closed(closed, state, found, are_free=True)
+            until = await _first_end(claims, seen, closed, seen.claims, ends)
+            return _closed(closed, state, found, until, are_free=True)
         # With what is in use now: where no other node ever has such devices, it is no use to wait for others.
         if not (await assess_within_limits(claims, seen, others, [])).fits:
             ever = await assess_within_limits(claims, seen, closed, [], cordoned=True)
             if ever.fits:
-                return _closed(closed, state, found, are_free=False)
+                until = await _first_end(claims, seen, closed, [], ends)
+                return _closed(closed, state, found, until, are_free=False)
     return found
 
 
-def _closed(nodes: list[JsonObject], state: str, otherwise: Diagnosis, *, are_free: bool) -> Diagnosis:
+async def _first_end(
+    claims: Mapping[str, JsonObject],
+    seen: DeviceObjects,
+    nodes: list[JsonObject],
+    existing: list[JsonObject],
+    ends: Mapping[str, datetime],
+) -> datetime | None:
+    """Return when the first node is back that has the devices, as far as is tried; None if that is not known."""
+    back = sorted((ends[name], name, node) for node in nodes if (name := node["metadata"]["name"]) in ends)
+    for until, _, node in back[:_MAX_TRIED]:
+        if (await assess_within_limits(claims, seen, [node], existing, cordoned=True)).fits:
+            return until
+    return None
+
+
+def _closed(
+    nodes: list[JsonObject], state: str, otherwise: Diagnosis, until: datetime | None, *, are_free: bool
+) -> Diagnosis:
     """Return the diagnosis for devices that are on nodes alone that take no new servers."""
     # Imported here, as in `assess_within_limits`.
-    from dra_spawner.simulator.refusal_text import CLOSED, CLOSED_AND_FULL, DRAINED, DRAINED_AND_FULL
+    from dra_spawner.simulator.refusal_text import CLOSED, CLOSED_AND_FULL, out_of_use
 
-    texts = {"drained": (DRAINED_AND_FULL, DRAINED), "cordoned": (CLOSED_AND_FULL, CLOSED)}
-    text = texts[state][are_free]
+    cordoned = CLOSED if are_free else CLOSED_AND_FULL
+    text = out_of_use(until, is_full=not are_free) if state == "drained" else cordoned
     found = ", ".join(sorted(node["metadata"]["name"] for node in nodes))
     return replace(
         otherwise,

@@ -280,13 +280,21 @@ class PodWatch(Step):
 
     async def _explain(self, message: str, is_late: bool) -> None:
         from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose  # most pods wait for nothing
+        from dra_spawner.spawner.placement.drain_ends import drain_ends
+        from dra_spawner.spawner.placement.service import service_of_hub
 
-        taken = self._objects.warm_claims
+        taken, service = self._objects.warm_claims, self.spawner.placeholder_service
         shared = {name: each.object.name for name, each in self._objects.shared.items()} | taken
         try:
             pod = self._look() or {}
             diagnosis = await diagnose(
-                self.server.devices, self.attempt.plan.specs, shared, self._objects.namespace, pod, taken
+                self.server.devices,
+                self.attempt.plan.specs,
+                shared,
+                self._objects.namespace,
+                pod,
+                taken,
+                lambda: drain_ends(service_of_hub(service, self.spawner.placeholder_service_ca_file)),
             )
         except Exception:
             # The start continues without an explanation.

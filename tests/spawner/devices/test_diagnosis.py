@@ -18,6 +18,7 @@ GPU = {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName"
 SPARES = {"key": f"{names.DRAIN_SPARES_PREFIX}x", "operator": "Exists"}
 POD = {"spec": {"affinity": {"nodeAffinity": {"terms": [SPARES]}}}}
 UNTIL: Final = datetime(2036, 11, 29, 14, tzinfo=UTC)
+HOUR: Final = timedelta(hours=1)
 IN_USE = "All devices of this kind are in use. The server starts as soon as one is free."
 
 
@@ -63,6 +64,22 @@ def drained(node: str, device: str) -> dict[str, Any]:
             CLOSED_AND_FULL,
         ),
         "drained with room": ([*node("a", "gpu-0", state="drained"), *node("b")], [], DRAINED),
+        "drained for a time": (node("until-2", "gpu-0", state="drained"), [], out_of_use(UNTIL + 2 * HOUR)),
+        "drained for a time and full": (
+            node("until-2", "gpu-0", state="drained"),
+            [held("until-2", "gpu-0")],
+            out_of_use(UNTIL + 2 * HOUR, is_full=True),
+        ),
+        "the first that is back with room": (
+            [
+                *node("until-1", state="drained"),
+                *node("until-3", "gpu-0", state="drained"),
+                *node("until-2", "gpu-1", state="drained"),
+                *node("a", "gpu-2", state="drained"),
+            ],
+            [],
+            out_of_use(UNTIL + 2 * HOUR),
+        ),
         "cordoned with room": (node("a", "gpu-0", state="cordoned"), [], CLOSED),
         "its device is drained": ([*node("a", "gpu-0"), drained("a", "gpu-0")], [], out_of_use(UNTIL)),
         "its device is drained and in use": (
@@ -91,6 +108,9 @@ async def test_machines_that_take_no_new_servers(objects: Any, claims: Any, said
         async def objects(self) -> DeviceObjects:
             return DeviceObjects(classes(), slices, claims, nodes, rules)
 
-    found = await diagnose(cast(DeviceReader, Reader()), {"gpu": GPU}, pod=POD)
+    async def ends() -> dict[str, datetime]:
+        return {f"until-{number}": UNTIL + number * HOUR for number in (1, 2, 3)}
+
+    found = await diagnose(cast(DeviceReader, Reader()), {"gpu": GPU}, pod=POD, drain_ends=ends)
     assert found.while_waiting == (said.waiting if said is not None else IN_USE)
     assert not found.is_permanent

@@ -87,13 +87,17 @@ class OverrideHandler(PlaceholderHandler):
 
 
 class SettingsHandler(OverrideHandler):
-    """``GET api/settings``: everything that is set at present."""
+    """``GET api/settings``: everything that is set at present.
+
+    The hub sends the service's own token, to tell users who wait when a node is back.
+    """
 
     @endpoint(
         "Everything that people have set, with who, when and until when.",
         Access.READ,
         answer=SETTINGS,
         query=(LIMIT_OR_ALL, CONTINUE),
+        hub=True,
     )
     async def get(self) -> None:
         found = [setting_json(each) for _, each in sorted(self.present.settings.items())]
