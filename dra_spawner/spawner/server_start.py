@@ -65,6 +65,8 @@ class ServerStart:
         Number of stops: in a start KubeSpawner stops an older pod, and in a poll one that has ended.
     stop_is_due
         Whether ``stop`` must still be called for a failed start, whose pod was removed already.
+    has_failed
+        Whether the server that is stopped is one whose start has failed so.
     """
 
     def __init__(self, server: ServerContext, form: SpawnForm, page: StartPage, home: HomePage) -> None:
@@ -76,7 +78,7 @@ class ServerStart:
         self.steps: tuple[type[Step], ...] = STEPS
         self.attempt = Attempt(server, page.progress)
         self.stops = 0
-        self.stop_is_due = False
+        self.stop_is_due = self.has_failed = False
         self._retry = Retry()
         self._ends = 0.0
         self._has_looked_instead = False
@@ -188,7 +190,7 @@ class ServerStart:
         """Start the pod within ``start_timeout``; remove all its objects if that fails."""
         spawner = self._spawner
         self._retry = Retry()
-        self._pod_was_created = self.stop_is_due = self._has_looked_instead = False
+        self._pod_was_created = self.stop_is_due = self.has_failed = self._has_looked_instead = False
         progress = self._page.begin()
         self._home.record_start(progress)
         self.attempt = Attempt(self._server, progress)
@@ -307,6 +309,7 @@ class ServerStart:
     async def stop(self, stop: Callable[[], Awaitable[None]]) -> None:
         """Stop the pod, and undo its steps."""
         self.stops += 1
+        self.has_failed = self.stop_is_due
         self._pod_was_created = self.stop_is_due = False
         # During a start KubeSpawner also stops an older pod; then the new start's objects must stay.
         is_starting = self._tasks is not None

@@ -163,6 +163,22 @@ class DRASpawner(SpawnerSettings):
         self._dra.home.record_stop()
         await self._dra.start.stop(lambda: stop(now))
 
+    async def _make_delete_pod_request(self, pod_name: str, *arguments: Any) -> bool:
+        """Request the deletion, until it is answered where JupyterHub would forget the server after an error.
+
+        The pod would run on with its devices. Of a failed start it is removed in the background.
+        """
+        request = super()._make_delete_pod_request
+
+        async def answered() -> bool:
+            if not await request(pod_name, *arguments):
+                raise TimeoutError
+            return True
+
+        if self.pending not in ("stop", "check") or self._dra.start.has_failed:
+            return bool(await request(pod_name, *arguments))
+        return bool(await until_answered(answered, f"delete pod {self.namespace}/{pod_name}", self.log))
+
     async def poll(self) -> int | None:
         """Return None while the server runs, else its exit code; remember why Kubernetes ended a server that ran.
 
@@ -176,7 +192,7 @@ class DRASpawner(SpawnerSettings):
         stops = start.stops
         if self.pending == "check":
             # A hub that starts takes an error for the end of the server, and forgets the server.
-            await until_answered(self._start_watching_pods, "pods", self.log)
+            await until_answered(self._start_watching_pods, "list pods", self.log)
         status: int | None = await super().poll()
         if status is None:
             return await home.stop_if_due()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import ssl
 import urllib.error
 import urllib.request
@@ -60,6 +61,7 @@ class ControlPlane(Startable):
         gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in (self.feature_gates or {}).items())
         self._gates = [f"--feature-gates={gates}"] if gates else []
         self.admin_kubeconfig = self.directory / "admin.kubeconfig"
+        self._arguments: dict[str, Sequence[str]] = {}
         self._certificates: Certificates | None = None
         self._opener = urllib.request.OpenerDirector()
         self._programs = Programs(self.directory, ControlPlaneError, popen_for_life)
@@ -177,7 +179,19 @@ class ControlPlane(Startable):
         return [f"--config={path}"]
 
     def _launch(self, name: str, *arguments: str) -> None:
+        self._arguments[name] = arguments
         self._programs.start(name, self.binary, name, *arguments)
+
+    def end(self, *names: str) -> None:
+        """Kill components, as a lost machine does; the others go on without them."""
+        for name in names:
+            self._programs.end(name, signal.SIGKILL)
+
+    def start_again(self, *names: str) -> None:
+        """Start components that were ended, with their data and ports; returns when the API server is ready."""
+        for name in names:
+            self._launch(name, *self._arguments[name])
+        self._wait_ready()
 
     def _wait_ready(self) -> None:
         answer = "no answer"

@@ -41,9 +41,9 @@ def break_off(hub: Faulty, fault: Fault | None = None, **of: Any) -> None:
     hub.proxy.cut()
 
 
-async def tries(hub: Faulty, resource: str, number: int = MANY) -> None:
-    before = hub.proxy.count("list", resource)
-    await eventually(lambda: hub.proxy.count("list", resource) >= before + number, f"{resource} are listed again")
+async def tries(hub: Faulty, resource: str, number: int = MANY, verb: str = "list") -> None:
+    before = hub.proxy.count(verb, resource)
+    await eventually(lambda: hub.proxy.count(verb, resource) >= before + number, f"{verb} {resource} is sent again")
 
 
 async def test_ends_of_servers_are_seen_after_it(outage: Faulty):
@@ -63,6 +63,22 @@ async def test_ends_of_servers_are_seen_after_it(outage: Faulty):
     await outage.stop()
     assert await outage.spawn() is None
     assert any("assigned" in each["message"] for each in spawner.events), "events of this start are seen"
+
+
+@pytest.mark.promise(
+    "A server that is stopped while the API server is away is stopped when it answers, and not forgotten."
+)
+async def test_a_server_that_is_stopped_in_it_is_not_forgotten(outage: Faulty):
+    """JupyterHub forgets a server whose stop ends with an error: its pod would run on with its devices."""
+    for fault in (Fault.refuse(), Fault.answer(500), Fault.answer(403), Fault.answer(429)):
+        assert await outage.spawn() is None
+        break_off(outage, fault)
+        stopping = asyncio.create_task(outage.stop())
+        await tries(outage, "pods", 3, verb="delete")
+        assert outage.user().spawner.pending == "stop", fault
+        outage.proxy.heal()
+        await stopping
+        await outage.nothing_is_left()
 
 
 @pytest.mark.promise("A hub that starts while the API server is away takes no running server for stopped.")

@@ -27,6 +27,7 @@ SEAMS = {
     "_get_initialized_profile_list": "profiles_by_default",
     "_last_event": "a pod of that name is there",
     "_make_create_pod_request": "refused",
+    "_make_delete_pod_request": "stopped while pending",
     "_options_from_form": "choices_by_form",
     "_render_options_form": "a_form_per_user",
     "_render_options_form_dynamically": "a_class_with_its_own_profiles",

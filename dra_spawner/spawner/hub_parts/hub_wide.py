@@ -13,7 +13,7 @@ from dra_spawner.kube.client.api import KubernetesError
 
 #: Seconds that a start or a stop waits for its clean-up, which then continues in the background.
 CLEAN_UP_WAIT_SECONDS: Final = 3.0
-#: Seconds for which a clean-up is retried; after that the sweep removes the leftovers.
+#: Seconds for which a clean-up is retried; after that the sweep removes the leftovers, but for pods.
 _TRIES_SECONDS: Final = 600.0
 _FIRST_WAIT_SECONDS: Final = 0.2
 _LONGEST_WAIT_SECONDS: Final = 30.0
@@ -128,7 +128,9 @@ async def run_periodically(
 
 
 async def retry_until_done(work: Callable[[], Awaitable[bool]], what: str, log: Logger) -> None:
-    """Retry a clean-up until it is done, for ten minutes at most; also after a defect, which is logged and counted.
+    """Retry a clean-up until it is done; also after a defect, which is logged and counted.
+
+    It is given up after ten minutes, but not while the API server is away: the clean-up may be the deletion of a pod.
 
     Parameters
     ----------
@@ -145,6 +147,8 @@ async def retry_until_done(work: Callable[[], Awaitable[bool]], what: str, log: 
                 return
         except KubernetesError as error:
             log.warning("Could not %s, trying again: %s", what, error)
+            if error.retryable:
+                end = loop.time() + _TRIES_SECONDS
         except Exception as error:
             task = asyncio.current_task()
             note_failure(task.get_name() if task is not None else what, error, log, f" to {what}, and tries again")

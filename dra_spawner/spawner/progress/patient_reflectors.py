@@ -18,19 +18,25 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 10.0
 
 
 async def until_answered(ask: Callable[[], Awaitable[Any]], what: str, log: Any) -> Any:
-    """Ask the API server for a list until it answers, and log once that it does not."""
+    """Ask the API server until it answers, and log once that it does not.
+
+    Parameters
+    ----------
+    what
+        What it is asked to do, for the log, such as "list pods".
+    """
     wait = _FIRST_WAIT
     while True:
         try:
             found = await ask()
         except Exception as error:
             if wait == _FIRST_WAIT:
-                log.warning("The API server does not list %s; asking until it does: %r", what, error)
+                log.warning("The API server does not %s; asking until it does: %r", what, error)
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
         else:
             if wait != _FIRST_WAIT:
-                log.info("The API server lists %s again", what)
+                log.info("The API server answers again: %s", what)
             return found
 
 
@@ -43,7 +49,7 @@ class PatientReflector(ResourceReflector):
         if not self.first_load_future.done():
             return await ask(resource_version)
         # Where the first try fails, the version may be gone at the next.
-        return await until_answered(lambda: ask(next(versions, "0")), self.kind, self.log)
+        return await until_answered(lambda: ask(next(versions, "0")), f"list {self.kind}", self.log)
 
 
 class PatientEventReflector(PatientReflector, EventReflector):

@@ -8,6 +8,7 @@ import logging
 import pytest
 from prometheus_client import REGISTRY
 
+from dra_spawner.kube.client.api_errors import KubernetesError, RequestTarget
 from dra_spawner.spawner.hub_parts.hub_wide import forget_hub, retry_until_done, run_periodically, this_hub
 from tests.jumping_loop import let_pass, run_jumping
 
@@ -49,6 +50,26 @@ def test_a_defect_is_logged_and_counted_and_the_work_is_begun_again(caplog: pyte
     run_jumping(scene())
     for name in ("once", "sweep users", "serving"):
         assert f"task={name}" in caplog.text
+
+
+@pytest.mark.parametrize(("status", "is_given_up"), [(0, False), (503, False), (403, True)])
+def test_a_clean_up_waits_for_an_api_server_that_is_away(status: int, is_given_up: bool) -> None:
+    async def scene() -> None:
+        away = True
+
+        async def delete() -> bool:
+            if away:
+                raise KubernetesError(RequestTarget("delete", "pods"), status=status, reason="", message="")
+            return True
+
+        removal = this_hub().begin(retry_until_done(delete, "delete a pod", LOG), "removal")
+        await let_pass(3600)
+        assert removal.done() is is_given_up
+        away = False
+        await let_pass(60)
+        assert removal.done()
+
+    run_jumping(scene())
 
 
 @pytest.mark.parametrize("how", ["all tasks are cancelled, as JupyterHub does", "the hub is forgotten at once"])
