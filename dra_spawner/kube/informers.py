@@ -23,6 +23,7 @@ from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.answer_checks import AnswerChecks, WrongAnswer
 from dra_spawner.kube.client.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType
 from dra_spawner.kube.client.discovery import is_absent, served_version
+from dra_spawner.kube.client.versions import is_older
 from dra_spawner.kube.resource import Resource
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
@@ -63,6 +64,9 @@ class InformerSettings:
     longest_delay_seconds: float = 10.0
     """Limit of the delay after failures, which doubles from `first_delay_seconds`; half of it is random. Not longer
     than a watch: a collection that fails costs the API server no more than one that works, and pages find back soon."""
+    relist_seconds: float = 30.0
+    """Age of the data from which on everything is listed again. The cluster may have been restored from a backup
+    meanwhile: a watch would go on in another history, and objects that are no more would stay."""
     off_delay_seconds: float = 300.0
     """Before the next look whether the cluster serves the resource."""
 
@@ -105,8 +109,8 @@ class _Version(NamedTuple):
 class Informer:
     """Follows one collection, and notifies a receiver of every new, changed and removed object.
 
-    It never gives up: a broken watch goes on where it ended, or everything is listed again. `staleness_seconds` is the
-    age of the data meanwhile.
+    It never gives up: a broken watch goes on where it ended, or everything is listed again, as after an outage.
+    `staleness_seconds` is the age of the data meanwhile.
 
     Parameters
     ----------
@@ -215,7 +219,7 @@ class Informer:
         while True:
             delay = 0.0
             try:
-                if self._resource_version is None:
+                if self._resource_version is None or self.staleness_seconds() > self._settings.relist_seconds:
                     await self._list()
                 await self._watch(self._resource_version)
             except ResourceExpired as error:
@@ -336,8 +340,9 @@ class Informer:
         known = self._known.get(key)
         if known == version:
             return key
-        if known is not None and known.uid != version.uid:
-            # Deleted and created again between two lists: another object of the same name.
+        is_restored = known is not None and is_older(version.resource_version, known.resource_version)
+        if known is not None and (known.uid != version.uid or is_restored):
+            # Deleted and created again between two lists, or of a backup: another object of the same name.
             self._notify(key, self._receiver.remove, key)
         self._known[key] = version
         if "kind" not in item:  # as in lists

@@ -81,6 +81,19 @@ async def test_a_server_that_is_stopped_in_it_is_not_forgotten(outage: Faulty):
         await outage.nothing_is_left()
 
 
+async def test_an_api_server_that_is_behind_ends_no_server_after_it(outage: Faulty):
+    """Its cache answers a list of version 0, which means any version."""
+    assert await outage.spawn() is None
+    behind = Fault.json({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []})
+    break_off(outage)
+    await tries(outage, "pods")
+    outage.proxy.heal()
+    outage.proxy.fail(behind, resource="pods", matching=lambda each: "resourceVersion=0" in each.path, times=None)
+    asked = outage.proxy.count("watch", "pods")
+    await eventually(lambda: outage.proxy.count("watch", "pods") > asked, "the hub has listed the pods")
+    assert await outage.user().spawner.poll() is None
+
+
 @pytest.mark.promise("A hub that starts while the API server is away takes no running server for stopped.")
 async def test_a_hub_that_starts_in_it_takes_no_server_for_stopped(outage: Faulty):
     """JupyterHub takes an error of `poll` at its start for the end of the server, and forgets it."""

@@ -17,6 +17,7 @@ from dra_spawner.kube.informers import Informer, InformerEnded, InformerSettings
 from dra_spawner.kube.resource import Resource
 from dra_spawner.simulator.model.claims import ObjectKey
 from dra_spawner.simulator.model.cluster_objects import Knowledge
+from tests.local_server import serving
 from tests.polling import eventually
 from tests.running import running
 
@@ -191,3 +192,43 @@ class Names:
 
     def remove(self, key: ObjectKey) -> None:
         self.names.discard(key.name)
+
+
+class RestoredCluster:
+    """An API server that is away until it comes back from a backup."""
+
+    def __init__(self) -> None:
+        self.is_away = asyncio.Event()
+        self.page = f'{{"metadata":{{"resourceVersion":"10"}},"items":[{config_map("a", "5")},{config_map("b", "9")}]}}'
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if self.is_away.is_set():
+            return web.Response(status=503)
+        if "watch" not in request.query:
+            return web.Response(text=self.page, content_type="application/json")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await self.is_away.wait()
+        return response
+
+
+async def test_after_an_outage_nothing_stays_known_that_a_backup_lacks() -> None:
+    """Versions of a restored cluster may be newer again when it is reached, so that a watch would simply go on."""
+    server, receiver, now = RestoredCluster(), Receiving(), 0.0
+    async with (
+        serving(server.answer) as url,
+        KubernetesApi(ApiClient(Configuration(host=url)), owns_client=True) as api,
+    ):
+        settings = InformerSettings(first_delay_seconds=0.01, longest_delay_seconds=0.02)
+        informer = Informer(api, RESOURCE, receiver, settings=settings, clock=lambda: now)
+        async with running(informer.run()):
+            await eventually(lambda: informer.knowledge is Knowledge.KNOWN, "all are known")
+            server.is_away.set()
+            await eventually(lambda: informer.knowledge is Knowledge.UNKNOWN, "the outage is noticed")
+            assert receiver.names == ["a", "b"]
+            now += settings.relist_seconds + 1
+            server.page = f'{{"metadata":{{"resourceVersion":"12"}},"items":[{config_map("a", "4")}]}}'
+            server.is_away.clear()
+            await eventually(lambda: informer.knowledge is Knowledge.KNOWN, "all are known again")
+            assert receiver.names == ["a"]
+            assert informer.status.lists == 2

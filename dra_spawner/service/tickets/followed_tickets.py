@@ -232,7 +232,7 @@ class FollowedTickets(InformerTask):
 
     def remove(self, key: ObjectKey) -> None:
         """Note that the ConfigMap is gone, as after the repair of one that could not be read."""
-        self._corrupt = ""
+        self._version = self._corrupt = ""
         self._take(TicketBook())
 
     def _take(self, book: TicketBook) -> None:

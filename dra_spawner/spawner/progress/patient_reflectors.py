@@ -44,12 +44,13 @@ class PatientReflector(ResourceReflector):
     """A reflector that lists until it is answered, but for its first list: a start ends with a sentence if it fails."""
 
     async def _list_and_update(self, resource_version: str | None = None) -> Any:
-        versions = iter((resource_version,))
+        # After a failure KubeSpawner asks for version 0, "any": the cache of an API server that is behind lacks pods.
+        versions = iter((resource_version,) if resource_version != "0" else ())
         ask = super()._list_and_update
         if not self.first_load_future.done():
             return await ask(resource_version)
         # Where the first try fails, the version may be gone at the next.
-        return await until_answered(lambda: ask(next(versions, "0")), f"list {self.kind}", self.log)
+        return await until_answered(lambda: ask(next(versions, None)), f"list {self.kind}", self.log)
 
 
 class PatientEventReflector(PatientReflector, EventReflector):

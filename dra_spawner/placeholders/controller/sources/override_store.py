@@ -193,7 +193,7 @@ class OverrideStore(InformerTask):
 
     def remove(self, key: ObjectKey) -> None:
         """Note that the ConfigMap is gone."""
-        self._exists, self._unreadable = False, []
+        self._version, self._exists, self._unreadable = "", False, []
         self._take(Overrides())
 
     def _take(self, settings: Overrides) -> None:

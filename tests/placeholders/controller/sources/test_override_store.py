@@ -20,6 +20,7 @@ from dra_spawner.placeholders.planner.targets.overrides import (
     OverrideKind,
     Overrides,
 )
+from dra_spawner.simulator.model.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.jumping_loop import let_pass, run_jumping
 from tests.polling import eventually
@@ -44,6 +45,9 @@ async def test_a_late_event_of_a_watch_brings_no_older_settings(embedded_cluster
     assert (store.present.settings, changes) == (observing.settings, [True])
     store.put(version(11, Overrides()))
     assert (store.present.settings, changes) == ({}, [True, True])
+    store.remove(ObjectKey("hub", names.SETTINGS_CONFIG_MAP))
+    store.put(version(8, observing))
+    assert store.present.settings == observing.settings, "an informer says so of an object that a backup brought back"
 
 
 def test_followers_hear_of_the_end_of_a_setting_when_its_time_is_over() -> None:
