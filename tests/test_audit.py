@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from datetime import date, timedelta
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,23 +13,14 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.all_of_them import all_of_them
+from tests.loose_modules import load
 
 ROOT = Path(__file__).parents[1]
 TODAY = date(2026, 12, 1)
 LOCKED = {"tornado": Version("6.6.1"), "six": Version("1.17.0")}
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("audit", ROOT / ".ci" / "audit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-audit = load()
+audit = load(".ci/audit.py")
 
 
 def entry(affected: str = "<6.5.9", more: str = "", looked_up: str = "2026-11-22") -> str:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.commands.cluster_files.kubernetes_release import add_feature_gate
-from dra_spawner.common.command_options import options_of
+from dra_spawner.common.command_options import options_of, whole_number
 
 _MAX_MINUTES = 7 * 24 * 60
 
@@ -118,7 +118,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     command.add_argument(
         "--max-placeholders",
-        type=_whole,
+        type=whole_number,
         metavar="NUMBER",
         help="the profile's max in the service's placeholders setting (no limit)",
     )
@@ -127,12 +127,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument("--time-zone", default="", help="time zone of the line (default: that of --nodes, else UTC)")
     command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
     command.set_defaults(run=_rehearse)
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
 
 
 def _minutes(text: str) -> timedelta:

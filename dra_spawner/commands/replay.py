@@ -6,7 +6,7 @@ import argparse
 import sys
 from datetime import timedelta
 
-from dra_spawner.common.command_options import options_of
+from dra_spawner.common.command_options import options_of, whole_number
 
 _POLICIES = ("none", "forecast", "fixed:equal")
 
@@ -82,16 +82,16 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     command.add_argument(
         "--learn-days",
-        type=_whole,
+        type=whole_number,
         default=0,
         metavar="DAYS",
         help="first days, on which policies only learn and nothing counts (%(default)s)",
     )
-    command.add_argument("--seed", type=_whole, default=1, help="seed of random numbers (%(default)s)")
+    command.add_argument("--seed", type=whole_number, default=1, help="seed of random numbers (%(default)s)")
     command.add_argument("--skip-bad", action="store_true", help="skip invalid rows, and accept gaps")
     command.add_argument(
         "--longest-gap",
-        type=_whole,
+        type=whole_number,
         default=4,
         metavar="DAYS",
         help="limit of a time without rows; a longer one is a gap in the record (%(default)s)",
@@ -108,12 +108,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--unannounced", action="store_true", help="keep the classes of the description out of the calendar"
     )
     command.set_defaults(run=_run)
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -22,3 +22,10 @@ def options_of(kind: type[T], arguments: argparse.Namespace, **others: object) -
     given: dict[str, Any] = vars(arguments) | {"as_json": getattr(arguments, "format", "") == "json"} | others
     values = {each.name: given[each.name] for each in fields(kind) if each.name in given}  # type: ignore[arg-type]  # a dataclass
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def whole_number(text: str) -> int:
+    """The number of an argument, 0 or more."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)

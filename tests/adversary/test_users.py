@@ -12,34 +12,21 @@ from tests.adversary.hostile_requests import FIELD, SENT
 from tests.chart.browser_session import BrowserSession, error_in
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
+from tests.spawner.sized_profiles import sized_share
 
-PROFILES = r"""
+SIZED = sized_share("Sized", "sized", "5Gi", "10Gi")
+SIZED["profile_options"]["memory"]["unlisted_choice"] = {
+    "enabled": True,
+    "validation_regex": r"^\d+Gi$",
+    "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
+}
+PROFILES = f"""
 c.DRASpawner.profile_list = [
-    {
-        "display_name": "Sized", "slug": "sized",
-        "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu-share.example.com"}}},
-        "profile_options": {
-            "memory": {
-                "display_name": "Memory",
-                "choices": {
-                    size: {
-                        "display_name": size,
-                        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
-                    }
-                    for size in ("5Gi", "10Gi")
-                },
-                "unlisted_choice": {
-                    "enabled": True,
-                    "validation_regex": r"^\d+Gi$",
-                    "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
-                },
-            },
-        },
-    },
-    {
+    {SIZED!r},
+    {{
         "display_name": "Other", "slug": "other",
-        "profile_options": {"cores": {"display_name": "Cores", "choices": {"1": {"display_name": "1"}}}},
-    },
+        "profile_options": {{"cores": {{"display_name": "Cores", "choices": {{"1": {{"display_name": "1"}}}}}}}},
+    }},
 ]
 c.DummyAuthenticator.password = "password"
 """
@@ -159,9 +146,7 @@ async def hostile_names(hub: HubProcess) -> None:
 async def stored_options_of_another_list(cluster, hub: HubProcess) -> None:
     """A choice from before the administrator changed the profiles gives a sentence, and the form works as before."""
     await hub.stop()
-    changed = PROFILES.replace(
-        '"memory": {\n                "display_name"', '"storage": {\n                "display_name"'
-    )
+    changed = PROFILES.replace("'memory': {'display_name'", "'storage': {'display_name'")
     assert changed != PROFILES
     async with HubProcess(hub.directory, hub.kubeconfig, cluster.namespace, changed) as again:
         status, body = await again.refusal("eve")

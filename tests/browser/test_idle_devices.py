@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from datetime import timedelta
 from typing import Any
@@ -12,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.browser.hub_browser import chromium, logged_in, picture
-from tests.browser.jupyter_extension import installed
+from tests.browser.jupyter_extension import jupyterlab
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.device_questions import new_token
 from tests.integration.devices import classes, node_with, shareable
@@ -23,16 +22,6 @@ from tests.polling import eventually
 playwright = pytest.importorskip("playwright.async_api")
 pytest.importorskip("jupyterlab")
 pytest.importorskip("ipykernel")
-
-CONFIG = """
-import sys
-c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
-c.DRASpawner.args = {args!r}
-c.DRASpawner.default_url = "/lab"
-c.DRASpawner.start_timeout = 120
-c.DRASpawner.http_timeout = 180
-c.DRASpawner.environment = {environment!r}
-"""
 
 
 class Kernel:
@@ -80,9 +69,7 @@ async def idle_look(world: IdleHub, minutes: int) -> None:
 async def test_a_real_jupyterlab_reports_and_warns(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-    config = CONFIG.format(
-        environment=installed(cluster.directory / "jupyter"), args=["--allow-root"] if os.geteuid() == 0 else []
-    )
+    config = jupyterlab(cluster.directory / "jupyter")
     settings = {"policies": {"*": {**POLICY, "after_minutes": 5, "notice_minutes": 10}}}
     async with idle_hub(cluster, config, settings) as world, chromium() as browser:
         await world.look()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 
@@ -11,7 +10,7 @@ import pytest
 
 from dra_spawner.kube.client.api import resource_path
 from tests.browser.hub_browser import chromium, in_zone, logged_in, picture
-from tests.browser.jupyter_extension import installed
+from tests.browser.jupyter_extension import jupyterlab
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
@@ -22,17 +21,10 @@ axe = pytest.importorskip("axe_playwright_python.async_playwright")
 pytest.importorskip("jupyterlab")
 
 CONFIG = """
-import sys
-c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
-c.DRASpawner.args = {args!r}
-c.DRASpawner.default_url = "/lab"
-c.DRASpawner.start_timeout = 120
-c.DRASpawner.http_timeout = 180
 c.DRASpawner.devices_lifetime = 7200
-c.DRASpawner.environment = {environment!r}
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
-c.DRASpawner.profile_list = [{{"display_name": "share", "slug": "share", "kubespawner_override": {{"device_claims": {{
-    "gpu": {{"device_class": "gpu-share.example.com", "capacity": {{"memory": "15Gi"}}}}}}}}}}]
+c.DRASpawner.profile_list = [{"display_name": "share", "slug": "share", "kubespawner_override": {"device_claims": {
+    "gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "15Gi"}}}}}]
 """
 HOSTILE = "<b class=hostile>40</b>"
 ENDS_SOON = re.compile(r"^Your server ends at .*, in 9 min\. Save your work\.$")
@@ -93,8 +85,7 @@ async def refreshed_until(page, text) -> None:
 async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-    environment = installed(cluster.directory / "jupyter")
-    config = CONFIG.format(environment=environment, args=["--allow-root"] if os.geteuid() == 0 else [])
+    config = jupyterlab(cluster.directory / "jupyter") + CONFIG
     directory = cluster.directory / "hub"
     async with HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, config) as hub, chromium() as browser:
         await hub.spawn("ada", {"profile": "share"})

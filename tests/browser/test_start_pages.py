@@ -12,6 +12,7 @@ from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, p
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
+from tests.spawner.sized_profiles import sized_share
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -21,28 +22,9 @@ playwright = pytest.importorskip("playwright.async_api")
 HOSTILE = "<i class=hostile>share</i>"
 #: A file of the hub: without it, starts of 40 GiB give up.
 PATIENT = "patient"
+SHARE = sized_share(f"A {HOSTILE} &lt;img src=x class=hostile>", "share", "40Gi", "15Gi", "5Gi", default="15Gi")
 PROFILES = f"""
-c.DRASpawner.profile_list = [
-    {{
-        "display_name": "A {HOSTILE} &lt;img src=x class=hostile>",
-        "slug": "share",
-        "default": True,
-        "kubespawner_override": {{"device_claims": {{"gpu": {{"device_class": "gpu-share.example.com"}}}}}},
-        "profile_options": {{
-            "memory": {{
-                "display_name": "Memory",
-                "choices": {{
-                    size: {{
-                        "default": size == "15Gi",
-                        "display_name": size.replace("Gi", " GiB"),
-                        "kubespawner_override": {{"device_claims": {{"gpu": {{"capacity": {{"memory": size}}}}}}}},
-                    }}
-                    for size in ("40Gi", "15Gi", "5Gi")
-                }},
-            }}
-        }},
-    }},
-]
+c.DRASpawner.profile_list = {[{**SHARE, "default": True}]!r}
 c.DRASpawner.start_timeout = 3600
 
 # KubeSpawner's own wait for a pod ends at random from 0.9 to 1.1 of start_timeout: here as early as it can.

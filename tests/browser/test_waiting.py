@@ -14,7 +14,8 @@ from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, p
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
-from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, profile_items
+from tests.spawner.service_stand_in import FREE, TOKEN, WAITS, ServiceStandIn, profile_items
+from tests.spawner.sized_profiles import sized_share
 
 playwright = pytest.importorskip("playwright.async_api")
 
@@ -26,30 +27,12 @@ c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token
 c.DRASpawner.http_timeout = 5
 c.DRASpawner.start_timeout = 3600
 c.DRASpawner.pre_spawn_hook = lambda spawner: setattr(spawner, "http_timeout", 120)
-c.DRASpawner.profile_list = [
-    {{
-        "display_name": "GPU slice",
-        "slug": "slice",
-        "default": True,
-        "kubespawner_override": {{"device_claims": {{"gpu": {{"device_class": "gpu-share.example.com"}}}}}},
-        "profile_options": {{
-            "memory": {{
-                "display_name": "Memory",
-                "choices": {{
-                    size: {{
-                        "display_name": size.replace("Gi", " GiB"),
-                        "kubespawner_override": {{"device_claims": {{"gpu": {{"capacity": {{"memory": size}}}}}}}},
-                    }}
-                    for size in ("40Gi", "15Gi", "5Gi")
-                }},
-            }}
-        }},
-    }},
-    {{"display_name": {name!r}, "slug": "cpu"}},
-]
+c.DRASpawner.profile_list = {profiles!r}
 """
-WAITS = {"state": "when-stopped", "sentence": "All are in use.", "wait": {"low_seconds": 240, "high_seconds": 360}}
-FREE = {"state": "free", "sentence": "It is free.", "wait": None}
+PROFILES = [
+    {**sized_share("GPU slice", "slice", "40Gi", "15Gi", "5Gi"), "default": True},
+    {"display_name": HOSTILE, "slug": "cpu"},
+]
 
 
 @dataclass
@@ -82,7 +65,7 @@ async def waiting_hub(cluster: ClusterUnderTest) -> AsyncIterator[Waiting]:
         service.profiles = answer
         # Nothing is prepared here, and the node says nothing about images.
         service.always(lambda: web.Response(status=503))
-        config = CONFIG.format(url=service.url, token=TOKEN, name=HOSTILE)
+        config = CONFIG.format(url=service.url, token=TOKEN, profiles=PROFILES)
         hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, config)
         async with hub, chromium() as browser:
             await hub.spawn("ada", {"profile": "slice", "memory": "15Gi"})

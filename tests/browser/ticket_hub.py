@@ -18,7 +18,8 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
 from tests.presence import present
-from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, profile_items
+from tests.spawner.service_stand_in import FREE, TOKEN, WAITS, ServiceStandIn, profile_items
+from tests.spawner.sized_profiles import sized_share
 
 #: A file of the hub: without it, starts of 40 GiB give up.
 PATIENT = "patient"
@@ -39,30 +40,12 @@ def limits(spawner):
 
 
 c.DRASpawner.pre_spawn_hook = limits
-c.DRASpawner.profile_list = [
-    {{
-        "display_name": "GPU slice",
-        "slug": "slice",
-        "default": True,
-        "kubespawner_override": {{"device_claims": {{"gpu": {{"device_class": "gpu-share.example.com"}}}}}},
-        "profile_options": {{
-            "memory": {{
-                "display_name": "Memory",
-                "choices": {{
-                    size: {{
-                        "display_name": size.replace("Gi", " GiB"),
-                        "kubespawner_override": {{"device_claims": {{"gpu": {{"capacity": {{"memory": size}}}}}}}},
-                    }}
-                    for size in ("40Gi", "15Gi")
-                }},
-            }}
-        }},
-    }},
-    {{"display_name": "No &lt;img src=x class=hostile> device", "slug": "cpu"}},
-]
+c.DRASpawner.profile_list = {profiles!r}
 """
-WAITS = {"state": "when-stopped", "sentence": "All are in use.", "wait": {"low_seconds": 240, "high_seconds": 360}}
-FREE = {"state": "free", "sentence": "It is free.", "wait": None}
+PROFILES = [
+    {**sized_share("GPU slice", "slice", "40Gi", "15Gi"), "default": True},
+    {"display_name": "No &lt;img src=x class=hostile> device", "slug": "cpu"},
+]
 
 
 @dataclass
@@ -130,7 +113,7 @@ async def ticket_hub(cluster: ClusterUnderTest) -> AsyncIterator[TicketHub]:
             return profile_items(**choices)
 
         service.profiles = answer
-        config = CONFIG.format(url=service.url, token=TOKEN, patient=PATIENT)
+        config = CONFIG.format(url=service.url, token=TOKEN, patient=PATIENT, profiles=PROFILES)
         async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, config) as hub:
             made = TicketHub(hub, cluster, service)
             made.prepare_nothing()

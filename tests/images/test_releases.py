@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import check_jsonschema
@@ -24,20 +22,10 @@ from dra_spawner import __version__
 from tests.all_of_them import all_of_them
 from tests.chart.rendering import objects_of, of_kind, run_helm
 from tests.images.containerfile import ROOT
+from tests.loose_modules import load
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 DIGEST = f"sha256:{'a' * 64}"
-
-
-def load(path: str) -> ModuleType:
-    """A module that is in no package."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 release = load(".ci/release.py")

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess, let_starts_end
 from tests.polling import eventually
+from tests.spawner.sized_profiles import sized_share
 
 # The API server checks a raw spec.
 REFUSED = {
@@ -31,25 +32,9 @@ c.DRASpawner.profile_list += [
     profile("too-large", device_class="gpu-share.example.com", capacity={"memory": "42Gi"}),
     profile("no-such-class", device_class="missing.example.com"),
     profile("refused", spec=REFUSED),
-    {
-        "display_name": "sized",
-        "slug": "sized",
-        "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu-share.example.com"}}},
-        "profile_options": {
-            "memory": {
-                "display_name": "Memory",
-                "choices": {
-                    size: {
-                        "display_name": size,
-                        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
-                    }
-                    for size in ("5Gi", "15Gi")
-                },
-            }
-        },
-    },
+    SIZED,
 ]
-""".replace("REFUSED", repr(REFUSED))
+""".replace("REFUSED", repr(REFUSED)).replace("SIZED", repr(sized_share("sized", "sized", "5Gi", "15Gi")))
 
 
 def hub_on(cluster, more=""):

@@ -16,6 +16,10 @@ from tests.local_server import serving_app
 TOKEN = "the-service's-own-token"
 PREFIX = "/services/dra-spawner/"
 
+#: Availability of a choice.
+WAITS = {"state": "when-stopped", "sentence": "All are in use.", "wait": {"low_seconds": 240, "high_seconds": 360}}
+FREE = {"state": "free", "sentence": "It is free.", "wait": None}
+
 Answer = Callable[[dict[str, Any]], Awaitable[web.StreamResponse | dict[str, Any]]]
 
 

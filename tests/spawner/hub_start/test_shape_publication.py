@@ -14,21 +14,10 @@ from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.server_context import parts_of
 from dra_spawner.spawner.steps.cluster_check import checks_of_hub
 from tests.all_of_them import all_of_them
+from tests.spawner.sized_profiles import sizes
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
-SIZES = {
-    "memory": {
-        "display_name": "Memory",
-        "choices": {
-            size: {
-                "display_name": size,
-                "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
-                **({"default": True} if size == "10Gi" else {}),
-            }
-            for size in ("5Gi", "10Gi", "20Gi")
-        },
-    }
-}
+SIZES = sizes("5Gi", "10Gi", "20Gi", default="10Gi")
 
 
 def profile(slug, claims=None, *, options=None, **override):
@@ -80,9 +69,9 @@ async def test_each_choice_has_the_shape_of_its_users_pods(nowhere):
     assert found.shapes["cpu"].images == {"example/other:2"}
     assert found.defaults == {"gpu": {"memory": "10Gi"}}
     assert found.titles == {
-        "gpu": "gpu, 10Gi",
-        "gpu/memory=5Gi": "gpu, 5Gi",
-        "gpu/memory=20Gi": "gpu, 20Gi",
+        "gpu": "gpu, 10 GiB",
+        "gpu/memory=5Gi": "gpu, 5 GiB",
+        "gpu/memory=20Gi": "gpu, 20 GiB",
         "cpu": "cpu",
     }
     assert found.find("gpu/memory=10Gi") == "gpu"
