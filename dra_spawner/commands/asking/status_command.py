@@ -81,7 +81,7 @@ def _text(status: dict[str, Any], choices: list[dict[str, Any]], pending: list[d
 
 
 def _state(choice: dict[str, Any]) -> str:
-    """The state that the service tells; one of another version may have a state that is not known here."""
+    """The state of a choice; a service of another version may have one that is not known here."""
     return str((choice["availability"] or {}).get("state", AvailabilityState.UNKNOWN))
 
 

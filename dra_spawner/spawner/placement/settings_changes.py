@@ -1,6 +1,6 @@
 """Hears from the service when people change its settings, such as by a drain, while servers wait.
 
-The service's stream of events tells it. So a waiting user reads it at once, and the hub does not ask again and again.
+The service's stream of events has it. So a waiting user reads it at once, and the hub does not ask again and again.
 """
 
 from __future__ import annotations

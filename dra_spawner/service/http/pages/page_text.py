@@ -1,4 +1,4 @@
-"""Times and durations as the pages say them."""
+"""Texts of the pages: times, changes that people made, and values that keep a setting."""
 
 from __future__ import annotations
 
