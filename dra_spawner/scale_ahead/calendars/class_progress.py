@@ -13,6 +13,8 @@ from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 
 #: Time before a class from which members of its group read about it.
 _MEMBERS_AHEAD: Final = timedelta(days=1)
+#: Time without a count that makes a number partial: a server hardly comes and goes meanwhile.
+UNCOUNTED: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,12 @@ class ClassProgress:
         Why servers wait, as a sentence for users; empty if it is not known.
     for_anyone
         Warm placeholders of its choice, where nothing is prepared for the class itself.
+    counted_until
+        When servers were counted last; None if they never were.
+    is_partial
+        Whether nobody has counted for a while: more may have come.
+    placed
+        When servers got their nodes.
     """
 
     prepared: int = 0
@@ -65,10 +73,15 @@ class ClassProgress:
     longest_seconds: float = 0.0
     because: str = ""
     for_anyone: int = 0
+    counted_until: datetime | None = None
+    is_partial: bool = False
+    placed: list[datetime] = field(default_factory=list)
 
     def add(self, server: SeenServer) -> None:
         """Count a server."""
-        self.came += server.has_node
+        if server.has_node:
+            self.came += 1
+            self.placed.append(server.asked + timedelta(seconds=server.seconds))
         self.running += server.has_node and server.runs
         self.waiting += not server.has_node and server.runs
         self.longest_seconds = max(self.longest_seconds, server.seconds)
@@ -129,8 +142,15 @@ def progress_of_classes(
 
 def stored_progress(outcome: ClassOutcome) -> ClassProgress:
     """What was stored of a class last."""
-    longest = outcome.longest_seconds
-    return ClassProgress(outcome.prepared, outcome.ready_at, outcome.came, outcome.came, longest_seconds=longest)
+    return ClassProgress(
+        outcome.prepared,
+        outcome.ready_at,
+        outcome.came,
+        outcome.came,
+        longest_seconds=outcome.longest_seconds,
+        counted_until=outcome.counted_until,
+        is_partial=outcome.is_partial,
+    )
 
 
 def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: datetime) -> str:
@@ -147,10 +167,19 @@ def progress_sentence(occurrence: Occurrence, progress: ClassProgress, now: date
         more = f", {prepared} more {'is' if prepared == 1 else 'are'} prepared{since}" if prepared else ""
         return _servers_sentence(users, progress) + more
     if now < occurrence.ends:
-        return _servers_sentence(users, progress)
-    if not progress.came:
-        return f"0 of {users} came"
-    return f"{progress.came} came, the longest waited {_seconds(progress.longest_seconds)}"
+        return _servers_sentence(users, progress) if progress.counted_until else "It is not known who has a server"
+    longest = _seconds(progress.longest_seconds)
+    if not is_counted(occurrence, progress):
+        if not progress.came:
+            return "It is not known how many came"
+        return f"At least {progress.came} came, the longest wait that is known was {longest}"
+    return f"{progress.came} came, the longest waited {longest}" if progress.came else f"0 of {users} came"
+
+
+def is_counted(occurrence: Occurrence, progress: ClassProgress) -> bool:
+    """Whether all who came to a class that is over were counted."""
+    until = progress.counted_until
+    return until is not None and not progress.is_partial and occurrence.ends - until <= UNCOUNTED
 
 
 def _servers_sentence(users: int, progress: ClassProgress) -> str:

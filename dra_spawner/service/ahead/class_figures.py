@@ -23,6 +23,7 @@ from dra_spawner.placeholders.planner.cluster.view import View, age
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.class_records import ClassOutcome
 from dra_spawner.scale_ahead.calendars.class_progress import (
+    UNCOUNTED,
     ClassProgress,
     SeenServer,
     outcome_key,
@@ -46,6 +47,8 @@ _PREPARED_AHEAD: Final = timedelta(hours=2)
 _REMEMBERED: Final = timedelta(days=7, hours=2)
 _MAX_SERVERS: Final = 20_000
 _SECONDS: Final = 30.0
+#: Time after which it is stored that servers were counted, although their number has not changed.
+_COUNTED: Final = UNCOUNTED / 2
 _FRESH: Final = timedelta(seconds=3)
 
 
@@ -66,9 +69,10 @@ class ClassFigures:
         self._announced = announced
         self._seen: dict[str, tuple[str, SeenServer]] = {}
         """Id of the shape, and what is known, of each server by its pod's UID."""
-        self._before: dict[str, int] = {}
-        """Users of each class who came and went before this replica led."""
+        self._before: dict[str, tuple[int, bool]] = {}
+        """Users of each class who came and went before this replica led, and whether nobody has counted for a while."""
         self._leads = False
+        self._began = controller.now()
         self._near: tuple[datetime, Mapping[Occurrence, ClassProgress]] | None = None
         self._log_once = LogOnce(log, "Figures of classes cannot be stored: error=%s")
         controller.launch_waits.on_launch(self._note)
@@ -77,6 +81,7 @@ class ClassFigures:
     def begin(self) -> None:
         """Count from now on: this replica leads."""
         self._seen, self._before, self._leads = {}, {}, True
+        self._began = self._controller.now()
 
     def end(self) -> None:
         """Another replica leads."""
@@ -134,9 +139,16 @@ class ClassFigures:
                     ready_at=seen.ready_at,
                     came=seen.came,
                     longest_seconds=max(seen.longest_seconds, outcome.longest_seconds),
+                    counted_until=seen.counted_until,
+                    is_partial=seen.is_partial,
                 )
             found[outcome_key(each)] = outcome
         return found
+
+    @property
+    def _counts(self) -> bool:
+        """Whether this replica counts: what it has not read yet did not go."""
+        return self._leads and self._controller.watch.synced and not self._controller.overrides.unknown_because
 
     def outcome_of(self, time: Occurrence) -> ClassOutcome:
         """What is known of a time of a class, with its last rehearsal: a verdict that stays the same is not stored."""
@@ -156,7 +168,7 @@ class ClassFigures:
         shapes = self._controller.published.shapes
         for each in occurrences:
             choice = find_choice(each.profile, shapes)
-            if self._leads and choice is not None and now < each.ends and each.begins - now < _PREPARED_AHEAD:
+            if self._counts and choice is not None and now < each.ends and each.begins - now < _PREPARED_AHEAD:
                 by_shape.setdefault(shapes[choice].id, []).append(each)
             else:
                 found[each] = self.stored(each)
@@ -172,9 +184,17 @@ class ClassFigures:
     def _completed(self, occurrence: Occurrence, made: ClassProgress, shape: str) -> ClassProgress:
         key, now = outcome_key(occurrence), self._controller.now()
         stored = self.outcomes.get(key)
+        margin = self._controller.scale_ahead.settings.options.settings.calendar_margin
+        opens = occurrence.begins.astimezone(UTC) - margin
         if key not in self._before:
-            self._before[key] = max(stored.came - made.came, 0) if stored is not None else 0
-        made.came += self._before[key]
+            until = (stored.counted_until if stored is not None else None) or opens
+            # Those who came since then, and are there, are no part of the stored number.
+            gone = stored.came - sum(at <= until for at in made.placed) if stored is not None else 0
+            self._before[key] = max(gone, 0), self._began - until > UNCOUNTED
+        before, is_partial = self._before[key]
+        made.came += before
+        made.is_partial = is_partial or (stored is not None and stored.is_partial)
+        made.counted_until = now if now >= opens else None
         if stored is not None:
             made.longest_seconds = max(made.longest_seconds, stored.longest_seconds)
         if self._controller.choice_not_prepared_because(occurrence.profile):
@@ -238,7 +258,10 @@ class ClassFigures:
 
 
 def _differs(now: ClassOutcome, stored: ClassOutcome | None) -> bool:
-    """Whether there is more to store than the time of another rehearsal with the same verdict."""
+    """Whether there is more to store than a new time of the same verdict and of the same numbers."""
     if stored is None:
         return now != ClassOutcome(now.begins)
-    return replace(now, rehearsed_at=stored.rehearsed_at) != stored
+    known = stored.counted_until
+    if now.counted_until is not None and (known is None or now.counted_until - known >= _COUNTED):
+        return True
+    return replace(now, rehearsed_at=stored.rehearsed_at, counted_until=known) != stored

@@ -49,6 +49,7 @@ def test_servers_and_placeholders_of_classes() -> None:
 def test_sentences() -> None:
     time, during = lab(60), BEGIN + timedelta(minutes=10)
     ready = ClassProgress(60, NOW - timedelta(minutes=15))
+    came = ClassProgress(came=58, counted_until=time.ends - timedelta(minutes=9))
     cases = {
         "": (ClassProgress(), NOW - MARGIN),
         "12 of 60 prepared": (ClassProgress(12), NOW - MARGIN),
@@ -64,13 +65,25 @@ def test_sentences() -> None:
             NOW - MARGIN,
         ),
         "47 of 60 have a server, 3 wait: no machine has such a device now": (
-            ClassProgress(came=50, running=47, waiting=3, because="no machine has such a device now"),
+            ClassProgress(
+                came=50, running=47, waiting=3, because="no machine has such a device now", counted_until=NOW
+            ),
             during,
         ),
-        "47 of 60 have a server, 1 waits": (ClassProgress(running=47, waiting=1), during),
-        "58 came, the longest waited 9 s": (ClassProgress(came=58, longest_seconds=9.2), time.ends),
-        "58 came, the longest waited 4 min": (ClassProgress(came=58, longest_seconds=250), time.ends),
-        "0 of 60 came": (ClassProgress(), time.ends),
+        "47 of 60 have a server, 1 waits": (ClassProgress(running=47, waiting=1, counted_until=NOW), during),
+        "58 came, the longest waited 9 s": (replace(came, longest_seconds=9.2), time.ends),
+        "58 came, the longest waited 4 min": (replace(came, longest_seconds=250), time.ends),
+        "0 of 60 came": (replace(came, came=0), time.ends),
+        "It is not known who has a server": (ClassProgress(), during),
+        "It is not known how many came": (ClassProgress(), time.ends),
+        "At least 58 came, the longest wait that is known was 9 s": (
+            replace(came, longest_seconds=9.2, is_partial=True),
+            time.ends,
+        ),
+        "At least 58 came, the longest wait that is known was 0 s": (
+            replace(came, counted_until=time.ends - timedelta(minutes=11)),
+            time.ends,
+        ),
     }
     assert {progress_sentence(time, *each) for each in cases.values()} == set(cases)
 

@@ -98,6 +98,7 @@ async def test_before_during_and_after_a_class(embedded_cluster: ClusterUnderTes
         await service.until(one_waits, "one has no device")
         skip(service, real, timedelta(minutes=5))
         assert (await sentence(service)).startswith("2 of 2 have a server, 1 waits"), await service.get("classes")
+        skip(service, real, timedelta(minutes=60))
         await figures.store()
         skip(service, real, timedelta(hours=2))
         assert (await sentence(service, "last")).startswith("2 came, the longest waited ")

@@ -142,6 +142,10 @@ class ClassOutcome:
         Warm placeholders for its users before its begin, and since when there are enough.
     came, longest_seconds
         Servers that got a node since users may come, and their longest wait.
+    counted_until
+        When they were counted last; None if they never were.
+    is_partial
+        Whether nobody has counted for a while.
     """
 
     begins: datetime
@@ -154,6 +158,8 @@ class ClassOutcome:
     ready_at: datetime | None = None
     came: int = 0
     longest_seconds: float = 0.0
+    counted_until: datetime | None = None
+    is_partial: bool = False
 
     def rehearsed(self, verdict: str, at: datetime, *, is_possible: bool) -> ClassOutcome:
         """The same after a rehearsal. A verdict that is not Yes is told again only after it was Yes."""
@@ -346,6 +352,8 @@ def _read_outcome(found: Any) -> ClassOutcome:
         _optional_moment(found, "ready_at"),
         int(_number(found.get("came", 0), _MAX_SERVERS)),
         float(_number(found.get("longest_seconds", 0.0), 1e9)),
+        _optional_moment(found, "counted_until"),
+        found.get("is_partial") is True,
     )
 
 

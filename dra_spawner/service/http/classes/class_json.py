@@ -12,6 +12,7 @@ from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
 from dra_spawner.scale_ahead.calendars.class_limits import last_end
 from dra_spawner.scale_ahead.calendars.class_progress import (
     ClassProgress,
+    is_counted,
     nearest,
     progress_sentence,
 )
@@ -130,7 +131,7 @@ def _time_json(runner: ScaleAheadRunner, time: Occurrence, now: datetime) -> dic
         "phase": _phase(time, now),
         "sentence": progress_sentence(time, progress, now),
         "users": time.users,
-        **_numbers(progress),
+        **_numbers(time, progress, now),
         "verdict": outcome.verdict,
         "is_possible": outcome.is_possible if outcome.rehearsed_at is not None else None,
         "rehearsed_at": _moment(outcome.rehearsed_at),
@@ -144,11 +145,13 @@ def _phase(time: Occurrence | None, now: datetime) -> str:
     return "coming" if now < time.begins else "running"
 
 
-def _numbers(progress: ClassProgress) -> dict[str, Any]:
+def _numbers(time: Occurrence, progress: ClassProgress, now: datetime) -> dict[str, Any]:
+    is_known = progress.came or now < time.begins or progress.counted_until is not None
     return {
         "prepared": progress.prepared,
         "ready_at": _moment(progress.ready_at),
-        "came": progress.came,
+        "came": progress.came if is_known else None,
+        "came_is_complete": now < time.ends or is_counted(time, progress),
         "running": progress.running,
         "waiting": progress.waiting,
         "longest_seconds": round(progress.longest_seconds, 1),

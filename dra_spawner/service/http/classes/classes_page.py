@@ -113,7 +113,7 @@ def unprepared(found: Mapping[str, Any], is_offered: bool, *, is_operator: bool)
     if not because:
         return ""
     if time["phase"] == "running" and is_offered:
-        if time["came"] + time["waiting"] >= time["users"]:
+        if (time["came"] or 0) + time["waiting"] >= time["users"]:
             return ""
         return f"Nothing is prepared for people who still come: {because}." if is_operator else _MAY_WAIT
     return (

@@ -35,7 +35,9 @@ def test_lines_of_a_calendar() -> None:
 
 def test_a_class_that_has_begun_or_is_over_has_no_warning() -> None:
     time = Occurrence("Lab", "gpu", NOW, NOW + timedelta(hours=1), 9)
-    no = ClassOutcome(NOW, came=7, longest_seconds=9).rehearsed("No: 3 of 9.", NOW, is_possible=False)
+    no = ClassOutcome(NOW, came=7, longest_seconds=9, counted_until=time.ends).rehearsed(
+        "No: 3 of 9.", NOW, is_possible=False
+    )
 
     def described(hours: float) -> list[str]:
         lines = "\n".join(calendar_lines([(time, no)], NOW + timedelta(hours=hours))).replace("\n ", "").split("\n")
