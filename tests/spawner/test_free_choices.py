@@ -10,7 +10,7 @@ import pytest
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.form_choices import options_with
 from dra_spawner.spawner.free_choices import free_choices, other_choices
-from dra_spawner.spawner.placement.service import ServiceAddress
+from dra_spawner.spawner.placement.service_address import ServiceAddress
 from dra_spawner.spawner.server_context import parts_of
 from tests.integration.devices import classes, node_with, shareable
 from tests.set_clock import SetClock

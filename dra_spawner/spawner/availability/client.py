@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -23,7 +22,8 @@ import aiohttp
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
-from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
+from dra_spawner.spawner.placement.service import service_of_hub
+from dra_spawner.spawner.placement.service_address import NoAnswer, ServiceAddress, json_of, whole_body
 
 #: Shortest time between two questions for the same.
 _INTERVAL_SECONDS: Final = 1.0
@@ -136,7 +136,7 @@ class AvailabilityClient:
         address = self._address()
         try:
             if address is None:
-                raise _NoAnswer("the hub has no address of it")
+                raise NoAnswer("the hub has no address of it")
             async with asyncio.timeout(_LIMIT_SECONDS):
                 if name:
                     async with self._at_once:
@@ -151,7 +151,7 @@ class AvailabilityClient:
             problem = f"no answer within {_LIMIT_SECONDS:g} s"
         except aiohttp.ClientError as error:
             problem = str(error) or type(error).__name__
-        except (_NoAnswer, InvalidProfiles) as error:
+        except (NoAnswer, InvalidProfiles) as error:
             problem = str(error)
         except Exception:  # a form is there without the service
             self._log.exception("The dra-spawner service could not be asked for availability")
@@ -173,26 +173,15 @@ def availability_client(service: str, log: Logger, ca_file: str = "") -> Availab
     )
 
 
-class _NoAnswer(Exception):
-    """Raised for an answer without availability, with the reason."""
-
-
 async def _get(address: ServiceAddress, query: Mapping[str, str]) -> tuple[object, float]:
     """The service's answer, and its age in seconds when the service gave it."""
-    async with (
-        address.session() as session,
-        # The token is for the service alone, not for an address that an answer points to.
-        session.get(address.url + "api/profiles", params=query, allow_redirects=False) as response,
-    ):
+    async with address.ask("GET", "api/profiles", params=query) as response:
         if query and response.status == 404:
             return {"items": []}, 0.0  # not published
         if response.status != 200:
-            raise _NoAnswer(f"it answers {response.status}")
+            raise NoAnswer(f"it answers {response.status}")
         body = await whole_body(response, _MAX_BYTES)
-    try:
-        return json.loads(body), _age(response.headers.get("Age", ""))
-    except (ValueError, RecursionError):
-        raise _NoAnswer("its answer is no JSON") from None
+    return json_of(body), _age(response.headers.get("Age", ""))
 
 
 def _age(header: str) -> float:

@@ -18,7 +18,8 @@ from tornado import web
 from dra_spawner.spawner.hub_parts.hub_handlers import QuietHandler
 from dra_spawner.spawner.idle_devices.idle_notes import idle_note, notice_of_pod
 from dra_spawner.spawner.my_devices.own_server_handler import OwnServerHandler
-from dra_spawner.spawner.placement.service import service_of_hub, whole_body
+from dra_spawner.spawner.placement.service import service_of_hub
+from dra_spawner.spawner.placement.service_address import whole_body
 from dra_spawner.spawner.server_context import ServerContext, parts_of
 
 _SECONDS: Final = 5.0
@@ -82,8 +83,7 @@ async def keep_server(server: ServerContext) -> None:
     try:
         async with (
             asyncio.timeout(_SECONDS),
-            address.session() as session,
-            session.post(address.url + "api/idle-servers/keep", json=question, allow_redirects=False) as response,
+            address.ask("POST", "api/idle-servers/keep", json=question) as response,
         ):
             status, body = response.status, await whole_body(response, _MAX_BYTES)
     except (OSError, aiohttp.ClientError, TimeoutError) as error:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
-import aiohttp
-
 from dra_spawner.placeholders.planner.targets.overrides import OverrideKind
-from dra_spawner.spawner.placement.service import ServiceAddress, whole_body
+from dra_spawner.spawner.placement.service_address import NoAnswer, ServiceAddress
 
 _LIMIT_SECONDS: Final = 2.0
 _MAX_BYTES: Final = 2**21
@@ -23,14 +19,8 @@ async def drain_ends(address: ServiceAddress | None) -> Mapping[str, datetime]:
     if address is None:
         return {}
     try:
-        async with (
-            asyncio.timeout(_LIMIT_SECONDS),
-            address.session() as session,
-            # The token is for the service alone, not for an address that an answer points to.
-            session.get(f"{address.url}api/settings", allow_redirects=False) as answer,
-        ):
-            found = json.loads(await whole_body(answer, _MAX_BYTES)) if answer.status == 200 else {}
-    except (aiohttp.ClientError, OSError, ValueError, RecursionError):  # TimeoutError is an OSError
+        found = await address.ask_for_json("GET", "api/settings", limit_seconds=_LIMIT_SECONDS, most_bytes=_MAX_BYTES)
+    except NoAnswer:
         return {}
     items = found.get("items") if isinstance(found, dict) else None
     return dict(filter(None, map(_end, items if isinstance(items, list) else ())))

@@ -9,7 +9,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from logging import Logger
@@ -23,6 +23,7 @@ from dra_spawner.common.log_once import LogOnce
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
+from dra_spawner.spawner.placement.service_address import NoAnswer, ServiceAddress, json_of, whole_body
 
 _MAX_BYTES: Final = 2**16
 _MOST_GROUPS: Final = 1_000
@@ -30,33 +31,6 @@ _LONGEST_NAME: Final = 255
 _MOST_GROUP_BYTES: Final = 48 * 2**10
 #: Keys that older services refuse, the newest first; later ones leave out what they do not know.
 _NEWER_KEYS: Final = (("tickets",), ("user", "groups"))
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceAddress:
-    """Address and token of the service.
-
-    Attributes
-    ----------
-    url
-        URL of the service's root, with a slash at the end.
-    token
-        The service's own API token, which only the hub has otherwise.
-    encryption
-        What an address that begins with ``https`` is trusted by; None for the system's authorities.
-    """
-
-    url: str
-    token: str = field(repr=False)
-    encryption: ssl.SSLContext | None = field(default=None, repr=False)
-
-    def session(self) -> aiohttp.ClientSession:
-        """A session that sends the token. It must follow no redirects: the token is for the service alone."""
-        return aiohttp.ClientSession(
-            headers={"Authorization": f"token {self.token}", "Accept": "application/json"},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            connector=aiohttp.TCPConnector(ssl=self.encryption) if self.encryption is not None else None,
-        )
 
 
 def is_configured(name: str) -> bool:
@@ -166,7 +140,7 @@ async def ask_for_placement(
     except _UnknownShape as error:
         log.info("The dra-spawner service knows no placement for this server%s", error)
         return None
-    except (_InvalidResponse, InvalidAnswer) as error:
+    except (NoAnswer, InvalidAnswer) as error:
         why = str(error)
     except Exception:  # a start never fails because of the service
         log.exception("The dra-spawner service could not be asked for a placement")
@@ -175,52 +149,25 @@ async def ask_for_placement(
     return None
 
 
-async def whole_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
-    """The body of an answer. ``content.read(most_bytes)`` gives what has come so far, such as a part of it.
-
-    Raises
-    ------
-    aiohttp.ClientPayloadError
-        For a larger body.
-    """
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > most_bytes:
-            raise aiohttp.ClientPayloadError(f"its answer has more than {most_bytes} bytes")
-    return bytes(body)
-
-
-class _InvalidResponse(Exception):
-    """Raised for a response without a usable answer; the message says why."""
-
-
 class _UnknownShape(Exception):
     """Raised if the service does not know the shape of the server."""
 
 
 async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
-    async with (
-        address.session() as session,
-        # No redirects, as the token must not be sent to other addresses.
-        session.post(address.url + "api/placements", json=question, allow_redirects=False) as response,
-    ):
+    async with address.ask("POST", "api/placements", json=question) as response:
         body = await whole_body(response, _MAX_BYTES)
         if response.status == 404 and _json_text(body, "kind") == "unknown":
             raise _UnknownShape(_message(body))
         if response.status == 404:
             # Otherwise a wrong address would look like an unknown shape.
-            raise _InvalidResponse(f"it answers 404{_message(body)}; its url or prefix in the hub's services is wrong")
+            raise NoAnswer(f"it answers 404{_message(body)}; its url or prefix in the hub's services is wrong")
         newer = next((keys for keys in _NEWER_KEYS if not question.keys().isdisjoint(keys)), ())
         if response.status == 400 and newer:
             # An older service, which knows no queue, or no budgets.
             return await _post(address, {key: each for key, each in question.items() if key not in newer})
         if response.status != 200:
-            raise _InvalidResponse(f"it answers {response.status}{_message(body)}")
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise _InvalidResponse("its answer is not JSON") from None
+            raise NoAnswer(f"it answers {response.status}{_message(body)}")
+    return json_of(body)
 
 
 def _message(body: bytes) -> str:

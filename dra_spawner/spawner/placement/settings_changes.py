@@ -13,7 +13,8 @@ from typing import Any, Final
 import aiohttp
 
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
-from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
+from dra_spawner.spawner.placement.service import service_of_hub
+from dra_spawner.spawner.placement.service_address import ServiceAddress
 
 #: Time after the last interest in changes, for which the stream begins again when it ends.
 _KEPT_SECONDS: Final = 10.0
@@ -64,11 +65,7 @@ class SettingsChanges:
         """Read one stream to its end."""
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_SILENCE_SECONDS, sock_read=_SILENCE_SECONDS)
-        async with (
-            address.session() as session,
-            # The token is for the service alone, not for an address that an answer points to.
-            session.get(f"{address.url}api/events", headers=headers, timeout=limits, allow_redirects=False) as answer,
-        ):
+        async with address.ask("GET", "api/events", headers=headers, timeout=limits) as answer:
             answer.raise_for_status()
             if answer.content_type != "text/event-stream":
                 raise ValueError(answer.content_type)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,11 +9,10 @@ from logging import Logger
 from time import monotonic
 from typing import Final
 
-import aiohttp
-
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.placement.answer import plain_text
-from dra_spawner.spawner.placement.service import service_of_hub, told_of_user, whole_body
+from dra_spawner.spawner.placement.service import service_of_hub, told_of_user
+from dra_spawner.spawner.placement.service_address import NoAnswer
 
 _WAIT_SECONDS: Final = 1.0
 #: Age up to which an answer is shown again.
@@ -57,16 +54,11 @@ async def own_budget_sentences(
     if not told:
         return ()
     try:
-        async with (
-            asyncio.timeout(_WAIT_SECONDS),
-            address.session() as session,
-            # The token is for the service alone.
-            session.post(address.url + "api/standing", json=told, allow_redirects=False) as response,
-        ):
-            body = await whole_body(response, _MOST_BYTES) if response.status == 200 else b"{}"
-        answer = json.loads(body)
-    except (TimeoutError, aiohttp.ClientError, ValueError, RecursionError) as error:
-        log.info("A user's budgets are not known: %s", type(error).__name__)
+        answer = await address.ask_for_json(
+            "POST", "api/standing", limit_seconds=_WAIT_SECONDS, most_bytes=_MOST_BYTES, json=told
+        )
+    except NoAnswer as error:
+        log.info("A user's budgets are not known: the dra-spawner service: %s", error)
         answer = {}
     if not isinstance(answer, dict) or answer.get("isEnforced") is not True:
         known.pause_until = now + _PAUSE_SECONDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +10,11 @@ from math import inf
 from time import monotonic
 from typing import Any, Final
 
-import aiohttp
-
 from dra_spawner import names
 from dra_spawner.spawner.hub_parts.hub_wide import this_hub
 from dra_spawner.spawner.hub_parts.running_hub import running_hub
-from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub, whole_body
+from dra_spawner.spawner.placement.service import service_of_hub
+from dra_spawner.spawner.placement.service_address import NoAnswer, ServiceAddress
 from dra_spawner.spawner.server_context import parts_of
 
 #: Shortest time between two questions, of all pages: a page shows what is so when it is loaded.
@@ -131,16 +129,10 @@ class _ClassNews:
 
     async def _ask_at(self, address: ServiceAddress) -> None:
         try:
-            async with (
-                asyncio.timeout(_LIMIT_SECONDS),
-                address.session() as session,
-                # The token is for the service alone, not for an address that an answer points to.
-                session.get(f"{address.url}api/class-news", allow_redirects=False) as answer,
-            ):
-                if answer.status != 200:
-                    raise ValueError(answer.status)  # what is known stays
-                found = json.loads(await whole_body(answer, _MAX_BYTES))
-        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
+            found = await address.ask_for_json(
+                "GET", "api/class-news", limit_seconds=_LIMIT_SECONDS, most_bytes=_MAX_BYTES
+            )
+        except NoAnswer as error:  # what is known stays
             log.debug("The service says nothing about classes: %s", error)
             return
         items = found.get("items") if isinstance(found, dict) else None

@@ -11,7 +11,7 @@ from aiohttp import web
 from dra_spawner.placeholders.availability_state import AvailabilityState
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.shown import UNKNOWN
-from dra_spawner.spawner.placement.service import ServiceAddress
+from dra_spawner.spawner.placement.service_address import ServiceAddress
 from tests.all_of_them import all_of_them
 from tests.log_messages import log_messages
 from tests.polling import PATIENCE_SECONDS

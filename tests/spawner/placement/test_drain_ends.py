@@ -10,7 +10,7 @@ from aiohttp import web
 from dra_spawner.placeholders.planner.targets.overrides import Override, OverrideKind
 from dra_spawner.service.http.api.override_handlers import setting_json
 from dra_spawner.spawner.placement.drain_ends import drain_ends
-from dra_spawner.spawner.placement.service import ServiceAddress
+from dra_spawner.spawner.placement.service_address import ServiceAddress
 from tests.local_server import serving_app
 from tests.ports import free_port
 
