@@ -209,14 +209,18 @@ class ServiceContext:
             return f"{because} Only the leader reads the history."
         return "The history is not open yet."
 
+    def unread_because(self) -> str:
+        """Why this replica knows nothing of the cluster yet, as a sentence; empty once everything was read."""
+        if self.watch is None:
+            return "The cluster is not found yet."
+        return "" if self.watch.synced else "The cluster is not read completely yet."
+
     def readiness(self) -> ReplicaReadiness:
         """Whether the data are complete and fresh, and a leader is known."""
         reasons = []
-        if self.watch is None:
-            reasons.append("The cluster is not found yet.")
-        elif not self.watch.synced:
-            reasons.append("The cluster is not read completely yet.")
-        elif self.watch.staleness_seconds() > self.max_staleness_seconds:
+        if unread := self.unread_because():
+            reasons.append(unread)
+        elif self.watch is not None and self.watch.staleness_seconds() > self.max_staleness_seconds:
             limit = self.max_staleness_seconds
             reasons.append(
                 f"The data about the cluster are {self.watch.staleness_seconds():.0f} s old (limit {limit:g} s)."

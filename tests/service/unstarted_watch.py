@@ -14,7 +14,11 @@ from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAhead
 
 
 class UnstartedWatch(ClusterWatch):
-    """A watch that is never started."""
+    """A watch that is never started; what tests put into it is everything."""
+
+    @property
+    def synced(self) -> bool:
+        return True
 
     def __init__(self) -> None:
         super().__init__(KubernetesApi(ApiClient.__new__(ApiClient)))

@@ -35,17 +35,21 @@ def register_placeholders(registry: CollectorRegistry, controller: ScaleAheadCon
 
 def _families(controller: ScaleAheadController) -> Iterator[Metric]:
     view, latest = controller.view(), controller.latest
-    yield from _by_choice(controller, count_placeholders(view))
-    text = "Seconds since the pod of the oldest server without a node was created; 0 without one"
-    longest = max((age(each.created, view.now).total_seconds() for each in view.pending_users), default=0.0)
-    yield gauge("longest_pending_server_seconds", text, longest)
+    # Until everything was read it is not known that there are none.
+    is_read = controller.watch.synced
+    if is_read:
+        yield from _by_choice(controller, count_placeholders(view))
+        text = "Seconds since the pod of the oldest server without a node was created; 0 without one"
+        longest = max((age(each.created, view.now).total_seconds() for each in view.pending_users), default=0.0)
+        yield gauge("longest_pending_server_seconds", text, longest)
     text = "Servers without a node for more than 60 % of the hub's start_timeout"
     yield counter("slow_servers", text, controller.launch_waits.slow)
     targets = {(name, "configured"): each.min for name, each in sorted(controller.settings.replicas.items())}
     targets |= {(name, "forecast"): each.target for name, each in sorted(controller.scale_ahead.forecasts.items())}
     yield gauge("placeholders_target", "Target of placeholders, by choice", targets, "profile", "source")
-    claims = _claims(view)
-    yield gauge("placeholder_claims", "Warm claims by state", {each: claims[each] for each in _CLAIM_STATES}, "state")
+    if is_read:
+        claims = {each: _claims(view)[each] for each in _CLAIM_STATES}
+        yield gauge("placeholder_claims", "Warm claims by state", claims, "state")
     counts = controller.counts
     placements = {each.value: counts.placements[each] for each in AvailabilityState}
     yield counter("placements", "Placements by state", placements, "state")

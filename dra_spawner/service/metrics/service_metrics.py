@@ -27,7 +27,9 @@ def register(context: ServiceContext) -> None:
     registry.register(TASK_FAILURES)
     devices = _DeviceFamilies()
     register_families(registry, lambda: _service(context))
-    register_families(registry, lambda: devices.of(context.figures) if context.figures is not None else ())
+    register_families(
+        registry, lambda: devices.of(context.figures) if context.figures and not context.unread_because() else ()
+    )
     register_families(registry, lambda: _choices(context))
 
 

@@ -103,7 +103,7 @@ class NodesHandler(ApiHandler):
         problems=(404,),
     )
     async def get(self) -> None:
-        figures = required(self.context.figures)
+        figures = required(self.context)
         name = self.get_query_argument("name", "")
         nodes, after = await figures.nodes(after=self.continues_after(), limit=self.number("limit"), name=name)
         if name and not nodes:
@@ -189,11 +189,12 @@ class NotFoundHandler(SecureHandler):
         raise HTTPError(404)
 
 
-def required(figures: NodeFigures | None) -> NodeFigures:
-    """The figures; 503 while the cluster is not found."""
-    if figures is None:
-        raise HTTPError(503, "The cluster is not found yet.")
-    return figures
+def required(context: ServiceContext) -> NodeFigures:
+    """The figures; 503 while the cluster is not read."""
+    if because := context.unread_because():
+        raise HTTPError(503, "%s", because)
+    assert context.figures is not None
+    return context.figures
 
 
 def publish_decisions(context: ServiceContext) -> None:

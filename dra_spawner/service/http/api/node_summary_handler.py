@@ -47,10 +47,11 @@ async def node_summaries(context: ServiceContext, after: str, limit: int) -> tup
     Raises
     ------
     HTTPError
-        503 while the cluster is not found.
+        503 while the cluster is not read.
     """
-    if context.summaries is None:
-        raise HTTPError(503, "The cluster is not found yet.")
+    if because := context.unread_because():
+        raise HTTPError(503, "%s", because)
+    assert context.summaries is not None
     return await context.summaries.nodes(after=after, limit=limit)
 
 

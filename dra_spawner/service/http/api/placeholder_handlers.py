@@ -37,9 +37,10 @@ class PlaceholderHandler(ApiHandler):
 
     @property
     def controller(self) -> ScaleAheadController:
-        """The placeholder controller; 503 while the cluster is not found."""
-        if self.context.controller is None:
-            raise HTTPError(503, "The cluster is not found yet.")
+        """The placeholder controller; 503 while the cluster is not read: nothing counts as none or free."""
+        if because := self.context.unread_because():
+            raise HTTPError(503, "%s", because)
+        assert self.context.controller is not None
         return self.context.controller
 
 

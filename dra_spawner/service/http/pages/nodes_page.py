@@ -64,17 +64,18 @@ class NodesPage(PageHandler):
 
     @endpoint("Page: nodes, their devices, and who has them.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:
-        watch = self.context.watch
+        is_found = not self.context.unread_because()
         # With scripts, the nodes come from the API.
         nodes: Sequence[NodeSummary] = ()
         after = ""
-        if watch is not None and not self.get_query_argument("live", ""):
+        if is_found and not self.get_query_argument("live", ""):
             nodes, after = await node_summaries(self.context, self.get_query_argument("after", ""), _PLAIN_NODES)
         readiness = self.context.readiness()
         controller = self.context.controller
         pending = pending_json(controller) if controller is not None else []
         await self.render(
             "nodes.html",
+            is_found=is_found,
             nodes=[each.content for each in nodes],
             waiting=waiting_because(self.context, [each.content["name"] for each in nodes]),
             pending=pending[:_PENDING_SHOWN],

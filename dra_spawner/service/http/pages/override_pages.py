@@ -80,7 +80,7 @@ class OverridePage(PageHandler):
         """Names that these templates know."""
         words = {"span": span, "moment": moment, "path_part": part_of_path, "kept_values": kept_values}
         controller = self.context.controller
-        found = {"notes": self.notes, "is_found": controller is not None, **_mode_words(controller)}
+        found = {"notes": self.notes, "is_found": not self.context.unread_because(), **_mode_words(controller)}
         return {**super().get_template_namespace(), **found, **words}
 
 
@@ -95,7 +95,7 @@ class PlaceholdersPage(OverridePage):
             "placeholders_page.html",
             found=found,
             bar_of=bar_of,
-            safeguard=safeguard_json(controller) if controller is not None else None,
+            safeguard=safeguard_json(controller) if controller and not self.context.unread_because() else None,
             is_on=controller is not None and controller.is_on,
             most_shown=_PLACEHOLDERS_SHOWN,
             meanings=DEMAND_MEANINGS,

@@ -243,7 +243,7 @@ function arrange() {
   grid.hidden = wanted.length === 0;
   const none = document.getElementById("no-nodes");
   none.hidden = wanted.length > 0;
-  none.textContent = rows.size ? "No node matches." : "There are no nodes.";
+  none.textContent = rows.size ? "No node matches." : none.dataset.withoutNodes;
   keys.check();
 }
 
