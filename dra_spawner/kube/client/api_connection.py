@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import aiohttp
 from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.client.exceptions import ApiException
+from kubernetes_asyncio.config import ConfigException
 
 from dra_spawner.common.json_types import JsonObject
 from dra_spawner.kube.client.api_errors import (
@@ -203,9 +204,9 @@ class ApiConnection:
             if "closed" not in str(error):
                 raise
             raise KubernetesUnavailable(target, status=0, reason="Closed", message=str(error)) from error
-        except ApiException as error:
-            # The library raises it before it sends, for example when a token cannot be refreshed.
-            message = str(error.reason)
+        except (ApiException, ConfigException) as error:
+            # The library raises them before it sends, for example when a token cannot be read again.
+            message = str(error.reason) if isinstance(error, ApiException) else str(error)
             raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
         finally:
             if response is not None:

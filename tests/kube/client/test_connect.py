@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from kubernetes_asyncio.config import incluster_config
 
+from dra_spawner.kube.client.api import KubernetesUnavailable
 from dra_spawner.kube.client.connect import ClusterAddress, ClusterNotFound, cluster_fingerprint, connect, own_namespace
 from tests.cluster.access import service_token
 from tests.cluster.certificates import write_certificates
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
+from tests.local_server import serving
 
 
 @pytest.fixture
@@ -62,6 +67,27 @@ async def test_given_addresses_come_first(account: Path, tmp_path: Path):
         assert api.server == "http://127.0.0.1:1"
     async with await connect(ClusterAddress(server="https://127.0.0.1:2"), environment={}, account=account) as api:
         assert api.server == "https://127.0.0.1:2"
+
+
+async def test_a_token_is_read_again_and_one_that_cannot_be_read_is_a_failure(
+    account: Path, tmp_path: Path, monkeypatch
+):
+    """Whoever rewrites a token may empty or remove its file for a moment: the request is sent again later."""
+    monkeypatch.setattr(incluster_config, "TOKEN_REFRESH_PERIOD", timedelta(0))
+
+    async def whose(request: web.Request) -> web.Response:
+        return web.json_response({"token": request.headers["Authorization"]})
+
+    async with serving(whose) as url, await connect(ClusterAddress(server=url), environment={}, account=account) as api:
+        assert await api.get("/version") == {"token": "Bearer secret"}
+        (account / "token").write_text("")
+        with pytest.raises(KubernetesUnavailable, match="Token file exists but empty"):
+            await api.get("/version")
+        (account / "token").unlink()
+        with pytest.raises(KubernetesUnavailable, match="token"):
+            await api.get("/version")
+        (account / "token").write_text("newer")
+        assert await api.get("/version") == {"token": "Bearer newer"}
 
 
 async def test_with_a_given_token(real_cluster: ClusterUnderTest, tmp_path: Path):
