@@ -18,11 +18,7 @@ from dra_spawner.spawner.clean_up import remove
 from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 from dra_spawner.spawner.placement.pod import OriginalPod, manifest_of, shape_of_pod
-from dra_spawner.spawner.placement.service import (
-    ask_for_placement,
-    service_of_hub,
-    told_of_user,
-)
+from dra_spawner.spawner.placement.service import ask_for_placement, service_of_hub, told_of_user
 from dra_spawner.spawner.placement.service_address import ServiceAddress
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
