@@ -15,6 +15,7 @@ from dra_spawner.fairness.budget_settings import ReadBudgets
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.cordons import on_cordon
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.answers.availability import Availability
 from dra_spawner.scale_ahead.calendars.class_limits import ClassLimitsByPerson
@@ -144,6 +145,7 @@ class ServiceContext:
         self.summaries = NodeSummaries(watch, self.figures)
         self.controller = controller
         watch.on_change(self.feed.note_change)
+        on_cordon(watch, lambda: self.feed.note(["settings"]))  # hubs tell users who wait at once, as of a drain
         self.feed.data_age = watch.staleness_seconds
         if controller is not None:
             controller.overrides.on_change(lambda: self.feed.note(_SET_BY_PEOPLE))

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
+from dra_spawner.kube.cordons import on_cordon
 from dra_spawner.placeholders.planner.targets.choice_names import find_choice
 from dra_spawner.placeholders.planner.targets.class_records import ClassRequest
 from dra_spawner.scale_ahead.calendars.calendar_book import ADDED_ENTRIES
@@ -53,6 +54,7 @@ class ClassRehearsals:
         self._is_closed_anew = asyncio.Event()
         controller.overrides.on_change(self._is_changed.set)
         controller.overrides.on_change_of(lambda each: each.closed, self._is_closed_anew.set)
+        on_cordon(controller.watch, self._note_cordon)
         self.of_entries: Mapping[Occurrence, Rehearsal] = {}
         """Of the next time of each entry."""
         self.of_requests: Mapping[str, Rehearsal] = {}
@@ -80,8 +82,12 @@ class ClassRehearsals:
                 (self._trusted or set()).discard(time)
         self._is_changed.set()
 
+    def _note_cordon(self) -> None:
+        self._is_closed_anew.set()
+        self._is_changed.set()
+
     async def _doubt_refusals(self) -> None:
-        """Forget each verdict No, as a drain has ended or begun. A Yes is looked at a day before."""
+        """Forget each verdict No, as nodes or devices were closed or opened. A Yes is looked at a day before."""
         self._is_closed_anew.clear()
         await asyncio.sleep(SETTLE_SECONDS)
         outcomes = self._controller.overrides.present.classes.outcomes

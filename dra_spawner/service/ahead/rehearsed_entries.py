@@ -1,4 +1,7 @@
-"""Rehearsals of calendar entries until they begin, so that obstacles are known in time: periodic, and after a drain."""
+"""Rehearsals of calendar entries until they begin, so that obstacles are known in time.
+
+They are periodic, and come after a drain or a cordon.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from operator import itemgetter
 from typing import Final
 
 from dra_spawner.common.log_once import LogOnce
+from dra_spawner.kube.cordons import on_cordon
 from dra_spawner.scale_ahead.calendars.occurrences import Occurrence
 from dra_spawner.scale_ahead.controller.scale_ahead_controller import ScaleAheadController
 from dra_spawner.scale_ahead.rehearsal.rehearsal_problems import ProblemCode
@@ -43,10 +47,11 @@ class RehearsedEntries:
         self._left_out = 0
         self._is_closed_anew = asyncio.Event()
         controller.overrides.on_change_of(lambda each: each.closed, self._is_closed_anew.set)
+        on_cordon(controller.watch, self._is_closed_anew.set)
         self.results: Mapping[Occurrence, Rehearsal] = {}
 
     async def run(self) -> None:
-        """Rehearse periodically, and when a drain begins or ends, until cancelled."""
+        """Rehearse periodically, and when a drain or a cordon begins or ends, until cancelled."""
         await asyncio.sleep(_INITIAL_DELAY_SECONDS)
         while True:
             # Before the pause: the cluster may not show a drain that begins in it.

@@ -21,7 +21,9 @@ from dra_spawner.service.ahead.added_entries import AddedEntries
 from dra_spawner.service.ahead.class_rehearsals import ClassRehearsals
 from dra_spawner.service.ahead.rehearsals import Rehearsals
 from dra_spawner.service.ahead.rehearsed_entries import RehearsedEntries
+from dra_spawner.simulator.model.cluster_objects import Kind
 from tests.jumping_loop import let_pass, run_jumping
+from tests.placeholders.planner.objects import SHARE, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 from tests.service.ahead.acting_service import controller
 
@@ -82,6 +84,27 @@ def test_a_drain_that_begins_just_before_a_rehearsal_is_in_the_next_one() -> Non
     assert rehearsed_at((100, drained), (1.8, drained.with_setting(replace(DRAIN, name="b")))) == [32, 102, 104]
 
 
+def cordon(service: ScaleAheadController, *, is_closed: bool, message: str = "") -> None:
+    """What a watch tells after ``kubectl cordon a``, with a heartbeat of the node."""
+    node, _ = node_objects("a", "10", 2, "40Gi", SHARE.images, START.isoformat())
+    node["status"] |= {"conditions": [{"type": "Ready", "status": "True", "message": message}]}
+    service.watch.put(Kind.NODE, {**node, "spec": {**node.get("spec", {}), "unschedulable": is_closed}})
+
+
+def test_entries_are_rehearsed_soon_after_a_cordon_and_after_no_other_change_of_a_node() -> None:
+    async def scene() -> None:
+        service = controller()
+        rehearsals = CountedRehearsals(service)
+        with running(RehearsedEntries(service, rehearsals)):
+            for is_closed in (False, True, True, False):
+                await let_pass(100)
+                cordon(service, is_closed=is_closed, message=f"{asyncio.get_running_loop().time()}")
+            await let_pass(100)
+        assert rehearsals.asked_at == [32, 202, 402]
+
+    run_jumping(scene())
+
+
 def test_what_a_drain_made_impossible_is_rehearsed_again_when_the_drain_ends() -> None:
     """A class of which all can start is left alone: drains of today say little about it."""
 
@@ -112,6 +135,10 @@ def test_what_a_drain_made_impossible_is_rehearsed_again_when_the_drain_ends() -
             before: Collection[str] = list(asked)
             put(service, 2, classes)
             await let_pass(10)
+            drained = len(asked)
+            cordon(service, is_closed=True)
+            await let_pass(10)
         assert (before, set(asked[1:])) == (["requested"], {"no", "requested"})
+        assert len(asked) > drained, "also after a cordon"
 
     run_jumping(scene())

@@ -47,11 +47,14 @@ async def test_changes_and_decisions_come_and_a_stream_goes_on(url: str, context
             watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n1"}})
             found = await next_event(answer)
             assert (found["event"], found["data"]) == ("changed", '{"resources":["nodes","profiles"]}')
+            watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n1"}, "spec": {"unschedulable": True}})
+            found = await next_event(answer)
+            assert found["data"] == '{"resources":["nodes","profiles","settings"]}', "hubs look again, as after a drain"
         context.decisions.append(Decision(NOW, "preempted", "Pod hub/p", "A user waits."))
         async with session.get(url, headers={"Last-Event-ID": found["id"]}) as answer:
             assert "event" not in await next_event(answer)
             assert (await next_event(answer))["event"] == "decision"
-        for unknown in ("x", "x-1", found["id"].replace("-1", "-99")):
+        for unknown in ("x", "x-1", found["id"].replace("-2", "-99")):
             async with session.get(url, headers={"Last-Event-ID": unknown}) as answer:
                 assert (await next_event(answer))["event"] == "reset"
         async with session.head(url) as answer:
