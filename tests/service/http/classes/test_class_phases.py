@@ -124,10 +124,10 @@ async def test_a_weekly_class_is_read_with_what_comes_next(service: Service) -> 
     weekly = {**written("gpu-slice"), "weekly_until": f"{BEGINS + timedelta(days=8):%Y-%m-%d}"}
     service.put(Overrides().with_entry("lab", {**weekly, "users": "200 of gpu-slice"}, ADA, START))
     (during,) = await service.read("ada", 0.5)
-    assert "Fewer servers than announced can be prepared." in during
+    assert "Next time, fewer servers than announced can be prepared." in during
     (after,) = await service.read("ada", 1.5)
     assert TEACHER in after
-    assert "Last time: " in after
+    assert "Last time: it is not known how many came" in after
 
 
 async def test_a_class_whose_choice_the_hub_offers_no_longer(service: Service) -> None:
