@@ -36,8 +36,7 @@ class ClockAhead(datetime):
 
 
 @pytest.fixture
-async def warm_hub(real_cluster):
-    """On the real control plane alone, as mostly the requests to it fail here."""
+async def warm_hub(real_cluster):  # alone, as mostly the requests to it fail here
     async with warm_placeholders(real_cluster) as found:
         yield found
 
@@ -144,10 +143,8 @@ async def test_a_drained_node_gets_no_server_until_the_order_ends(warm_hub_on_ei
         objects = node(name, *(whole(f"gpu-{each}") for each in range(number)))
         objects[0]["metadata"]["labels"] |= {names.IMAGES_READY: "true", **more}
         await warm_hub.cluster.publish(*objects)
-    path = "/api/v1/nodes/node-a"
-    warm_hub.service.settings = {
-        "items": [{"kind": "draining", "name": "node-a", "until": "2036-11-29T14:00:00+00:00"}]
-    }
+    path, ends = "/api/v1/nodes/node-a", "2036-11-29T14:00:00+00:00"
+    warm_hub.service.settings = {"items": [{"kind": "draining", "name": "node-a", "until": ends}]}
     until = "taken out of use by an administrator until 2036-11-29 14:00 UTC."
     for user in ("ada", "bob"):
         assert await warm_hub.spawn(user) is None
