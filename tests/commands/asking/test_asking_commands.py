@@ -20,6 +20,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.local_server import serving
 from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.polling import eventually
 from tests.service.open_service import open_to_all
 from tests.service.replica import publish_settings, replica, server_objects, set_up
 
@@ -78,10 +79,15 @@ async def test_an_on_call_engineer_asks_and_drains(
         # Without a placeholder on the node its device is free, and no machine has as many processors.
         await embedded_cluster.publish(*server_objects("jupyter-eve", GPU, WHOLE, cpu="10000"))
         await service.until_pending("jupyter-eve")
-        code, out, _ = await terminal.run("status")
-        assert code == 1
+
+        async def is_out_of_use() -> str:
+            """The placeholder goes, and the node is labelled, after the order."""
+            _, out, _ = await terminal.run("status")
+            return out if re.search(r"^gpu-whole +out of use ", out, re.M) else ""
+
+        out = await eventually(is_out_of_use, "the choice is out of use")
+        assert (await terminal.run("status"))[0] == 1
         assert "jupyter-eve" in out
-        assert re.search(r"^gpu-whole +out of use ", out, re.M)
         assert (
             "- out of use: it would fit on node node-a, which takes no new server: it is drained, set by user ada "
             in out
