@@ -180,7 +180,7 @@ async def test_largest_leases(real_cluster: ClusterUnderTest, caplog: Any) -> No
             await asyncio.Event().wait()
 
         # A Lease with a holder is waited for.
-        elector = LeaderElector(cluster.admin, cluster.namespace, name, times=LeaseTimes(5.0, 2.0, 0.5))
+        elector = LeaderElector(cluster.admin, cluster.namespace, name, times=LeaseTimes(30.0, 15.0, 0.5))
         async with running(elector.run(lead)):
             await eventually(leads.is_set, f"a replica leads after {label}", shows=lambda: elector.problem[:500])
         found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, name))

@@ -50,21 +50,23 @@ async def test_pod_that_joins_a_claim_in_use_does_not_wait_for_the_driver(
     assert environment(await node_cluster.wait_running("second")) == second
 
 
-async def test_pod_that_joins_while_the_claim_is_unprepared_never_starts(
-    node: RealNode, node_cluster: ClusterUnderTest
-):
-    """Fact 5 of the design: the handover must never let this happen."""
+async def test_pod_that_joins_while_the_claim_is_unprepared(node: RealNode, node_cluster: ClusterUnderTest):
+    """Fact 5 of the design: up to Kubernetes 1.36 it never starts, so the handover must never let this happen."""
     await node_cluster.publish(claim("share", GPU_SHARE_CLASS, memory="5Gi"), pod("first", claim="share"))
     await node_cluster.wait_running("first")
     second = pod("second", claim="share", schedulerName="by-hand")
     # The containers start when the claim is unprepared.
-    second["spec"]["initContainers"] = [{"name": "wait", "image": PAUSE, "args": ["--for", "30s"]}]
+    second["spec"]["initContainers"] = [{"name": "wait", "image": PAUSE, "args": ["--for", "60s"]}]
     await node_cluster.publish(second)
     await add_consumer(node_cluster, "share", "second")
-    node.gpus.slow(unprepare=20)
+    node.gpus.slow(unprepare=40)  # the kubelet waits for 45
     await node_cluster.admin.delete(node_cluster.path("pods", "first"))
     await asyncio.to_thread(node.gpus.wait_call, "unprepare")
     await bind(node_cluster, "second", node.name)
+    if node_cluster.kubernetes >= (1, 37):
+        await node_cluster.wait_running("second")
+        assert len(node.gpus.calls("prepare")) == 2
+        return
 
     def is_stuck(found: dict) -> bool:
         statuses = found["status"].get("containerStatuses") or []
