@@ -48,8 +48,9 @@ def _families(controller: ScaleAheadController) -> Iterator[Metric]:
     targets |= {(name, "forecast"): each.target for name, each in sorted(controller.scale_ahead.forecasts.items())}
     yield gauge("placeholders_target", "Target of placeholders, by choice", targets, "profile", "source")
     if is_read:
-        claims = {each: _claims(view)[each] for each in _CLAIM_STATES}
-        yield gauge("placeholder_claims", "Warm claims by state", claims, "state")
+        claims = _claims(view)
+        text = "Warm claims by state"
+        yield gauge("placeholder_claims", text, {each: claims[each] for each in _CLAIM_STATES}, "state")
     counts = controller.counts
     placements = {each.value: counts.placements[each] for each in AvailabilityState}
     yield counter("placements", "Placements by state", placements, "state")
