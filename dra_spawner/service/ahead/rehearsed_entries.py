@@ -31,6 +31,8 @@ _AHEAD: Final = timedelta(days=1)
 _INTERVAL_SECONDS: Final = 600.0
 #: Time after a drain begins or ends until the cluster shows it.
 SETTLE_SECONDS: Final = 2.0
+#: Nodes may be closed one after the other for hours: rehearsals after these take this part of the time at most.
+_MOST_OF_ITS_TIME: Final = 0.1
 #: Limit of rehearsed entries; a rehearsal takes seconds on a big cluster.
 _MAX: Final = 100
 #: Time for the first calendars and nodes to be read.
@@ -53,14 +55,17 @@ class RehearsedEntries:
     async def run(self) -> None:
         """Rehearse periodically, and when a drain or a cordon begins or ends, until cancelled."""
         await asyncio.sleep(_INITIAL_DELAY_SECONDS)
+        clock = asyncio.get_running_loop().time
         while True:
             # Before the pause: the cluster may not show a drain that begins in it.
             self._is_closed_anew.clear()
             await asyncio.sleep(SETTLE_SECONDS)
+            began = clock()
             try:
                 await self.refresh()
             except Exception:  # a defect here must not end the service
                 log.exception("Calendar entries are not rehearsed.")
+            await asyncio.sleep((clock() - began) * (1 / _MOST_OF_ITS_TIME - 1))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_INTERVAL_SECONDS):
                     await self._is_closed_anew.wait()

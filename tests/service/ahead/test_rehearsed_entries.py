@@ -33,13 +33,15 @@ DRAIN = Override(OverrideKind.DRAINING, "a", "user ada", START)
 class CountedRehearsals(Rehearsals):
     """Counts when it is asked, and answers nothing."""
 
-    def __init__(self, service: ScaleAheadController) -> None:
+    def __init__(self, service: ScaleAheadController, takes_seconds: float = 0) -> None:
         super().__init__(service)
         self.asked_at: list[int] = []
+        self._takes_seconds = takes_seconds
         self._began = asyncio.get_running_loop().time()
 
     async def of_day(self, *_: Any, **__: Any) -> dict[Any, Any]:
         self.asked_at.append(round(asyncio.get_running_loop().time() - self._began))
+        await asyncio.sleep(self._takes_seconds)
         return {}
 
 
@@ -101,6 +103,19 @@ def test_entries_are_rehearsed_soon_after_a_cordon_and_after_no_other_change_of_
                 cordon(service, is_closed=is_closed, message=f"{asyncio.get_running_loop().time()}")
             await let_pass(100)
         assert rehearsals.asked_at == [32, 202, 402]
+
+    run_jumping(scene())
+
+
+def test_nodes_that_are_closed_one_after_the_other_make_the_service_no_busier() -> None:
+    async def scene() -> None:
+        service = controller()
+        rehearsals = CountedRehearsals(service, takes_seconds=10)
+        with running(RehearsedEntries(service, rehearsals)):
+            for number in range(300):
+                await let_pass(1)
+                cordon(service, is_closed=number % 2 == 0)
+        assert rehearsals.asked_at == [32, 134, 236]
 
     run_jumping(scene())
 
