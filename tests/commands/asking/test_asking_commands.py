@@ -92,9 +92,14 @@ async def test_an_on_call_engineer_asks_and_drains(
             "- out of use: it would fit on node node-a, which takes no new server: it is drained, set by user ada "
             in out
         )
-        today = await service.get_json("open/api/today")
-        said = [each["sentence"] for each in today["wrong"] if each["page"] == "nodes"]
-        assert said[0].startswith("Servers of gpu-whole cannot start: it would fit on node node-a, which takes no")
+
+        async def is_said() -> bool:
+            today = await service.get_json("open/api/today")
+            said = [each["sentence"] for each in today["wrong"] if each["page"] == "nodes"]
+            sentence = "Servers of gpu-whole cannot start: it would fit on node node-a, which takes no"
+            return any(each.startswith(sentence) for each in said)
+
+        await eventually(is_said, "Today says it")
         soon = f"{service.controller.now() + timedelta(hours=2):%Y-%m-%d %H:%M}"
         _, verdict, _ = await service.send("POST", "open/api/rehearsals", {"line": f"1 of gpu-whole at {soon}"})
         assert "taken out of use by an administrator until 2027-01-01 10:00 UTC." in verdict["verdict"]
