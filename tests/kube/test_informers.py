@@ -199,10 +199,12 @@ class RestoredCluster:
 
     def __init__(self) -> None:
         self.is_away = asyncio.Event()
+        self.refused = 0
         self.page = f'{{"metadata":{{"resourceVersion":"10"}},"items":[{config_map("a", "5")},{config_map("b", "9")}]}}'
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if self.is_away.is_set():
+            self.refused += 1
             return web.Response(status=503)
         if "watch" not in request.query:
             return web.Response(text=self.page, content_type="application/json")
@@ -227,6 +229,9 @@ async def test_after_an_outage_nothing_stays_known_that_a_backup_lacks() -> None
             await eventually(lambda: informer.knowledge is Knowledge.UNKNOWN, "the outage is noticed")
             assert receiver.names == ["a", "b"]
             now += settings.relist_seconds + 1
+            # What was asked before is no question of then.
+            asked = server.refused + 1
+            await eventually(lambda: server.refused > asked, "it is asked again")
             server.page = f'{{"metadata":{{"resourceVersion":"12"}},"items":[{config_map("a", "4")}]}}'
             server.is_away.clear()
             await eventually(lambda: informer.knowledge is Knowledge.KNOWN, "all are known again")
