@@ -7,6 +7,7 @@ use any name.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -150,6 +151,16 @@ class DRASpawner(SpawnerSettings):
 
     async def _start(self) -> str:
         return await self._dra.start.run(super()._start)
+
+    def is_pod_running(self, pod: Any) -> bool:
+        """Whether a pod runs. A start that was cancelled ends here at the latest.
+
+        Before Python 3.12 KubeSpawner loses a cancellation that comes with an answer, in ``asyncio.wait_for``.
+        """
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+        return bool(super().is_pod_running(pod))
 
     async def _ensure_namespace(self) -> None:
         """Create the user's namespace as KubeSpawner does, with the labels by which the chart's policies know it."""

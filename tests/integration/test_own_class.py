@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.faulty_hub import Faulty
 from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
 
 #: A start ends at this limit; JupyterHub's own wait.
 _LIMIT_SECONDS = 4
@@ -53,10 +55,11 @@ def failing_hook(spawner: Any, pod: Any) -> None:
     raise RuntimeError("by a test")
 
 
-async def interrupt(faulty: Faulty, user: User) -> None:
-    """Stop a pending start as JupyterHub's API does."""
+async def interrupt(faulty: Faulty, user: User, created: Collection[str]) -> None:
+    """Stop a pending start as JupyterHub's API does; with the answer about its pod KubeSpawner would lose that."""
     starting = asyncio.create_task(user.spawn())
     await faulty.cluster.wait_event(f"jupyter-{user.name}", "FailedScheduling")
+    await eventually(lambda: user.name in created, "the hub has its answer")
     starting.cancel()
     done, _ = await asyncio.wait({starting}, timeout=_INTERRUPTED_SECONDS)
     assert done, "a cancelled start ends"
@@ -71,6 +74,7 @@ async def fail(user: User) -> None:
 async def calls_of(faulty: Faulty, base: Any) -> dict[str, list[str]]:
     """Calls of a class and its hook, by the way in which a start ends."""
     calls: list[str] = []
+    created: list[str] = []
     faulty.side.spawner_class = own_class(base, calls)
     section = faulty.side.config[base.__name__]
     section.update(faulty.side.config.DRASpawner)
@@ -78,6 +82,7 @@ async def calls_of(faulty: Faulty, base: Any) -> dict[str, list[str]]:
         extra_resource_limits={"x.example.com/gpu": "1"},
         post_stop_hook=lambda spawner: calls.append("hook"),
         modify_pod_hook=None,
+        after_pod_created_hook=lambda spawner, pod: created.append(spawner.user.name),
     )
     found = {}
 
@@ -91,7 +96,8 @@ async def calls_of(faulty: Faulty, base: Any) -> dict[str, list[str]]:
         return faulty.side.user(f"{name}-{base.__name__.lower()}")
 
     for number in range(2):
-        await note(f"stopped while pending, {number}", interrupt(faulty, user(f"ada{number}")))
+        await note(f"stopped while pending, {number}", interrupt(faulty, user(f"ada{number}"), created))
+    section.after_pod_created_hook = None
     # Only here: elsewhere the end of a start would come before what the test waits for.
     section.start_timeout = _LIMIT_SECONDS
     await note("time limit", fail(user("bob")))
@@ -108,6 +114,27 @@ async def test_stop_of_a_hubs_class_is_called_as_with_kubespawner(embedded_fault
     with_devices = await calls_of(embedded_faulty, DRASpawner)
     assert with_devices["stopped while pending, 0"] == ["start", "stop now=False", "hook"]
     assert with_devices == await calls_of(embedded_faulty, KubeSpawner)
+
+
+async def test_a_start_that_is_cancelled_with_the_answer_to_a_request_ends(
+    embedded_faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = embedded_faulty.user()
+    user.spawner.node_selector = {"kubernetes.io/hostname": "nowhere"}
+    api = user.spawner.api
+    create = api.create_namespaced_pod
+
+    async def answered(*arguments: Any, **options: Any) -> Any:
+        found = await create(*arguments, **options)
+        starting.cancel()
+        return found
+
+    monkeypatch.setattr(api, "create_namespaced_pod", answered)
+    starting = asyncio.create_task(user.spawn())
+    await asyncio.wait({starting}, timeout=_INTERRUPTED_SECONDS)
+    assert starting.cancelled()
+    await user.stop()
+    await embedded_faulty.nothing_is_left()
 
 
 class NoManifest(DRASpawner):
