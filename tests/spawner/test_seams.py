@@ -44,6 +44,7 @@ SEAMS = {
     "get_options_form": "a_form_of_the_hub",
     "get_pod_manifest": "a_class_that_changes_manifests",
     "get_state": "a_class_with_a_state",
+    "is_pod_running": "stopped while pending",
     "load_state": "hub restarted",
     "load_user_options": "a_class_with_more_fields",
     "poll": "evicted",
