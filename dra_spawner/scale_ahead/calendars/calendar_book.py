@@ -69,7 +69,7 @@ class CalendarBook:
         Parameters
         ----------
         added
-            Entries in place of those that are added.
+            Added entries to use instead of the present ones.
         """
         begins, ends = now - _PAST, now + ahead
         found = [each for entry in self.entries for each in entry.occurrences(begins, ends, OWN_ENTRIES)]

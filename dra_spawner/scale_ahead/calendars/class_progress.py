@@ -60,7 +60,7 @@ class ClassProgress:
     counted_until
         When servers were counted last; None if they never were.
     is_partial
-        Whether nobody has counted for a while: more may have come.
+        Whether no replica counted for some time: more users may have come.
     placed
         When servers got their nodes.
     """

@@ -27,7 +27,7 @@ class AnnouncedUsers:
     entry
         None for a line.
     usual
-        Servers by which the usual launches grow while they come.
+        Number of servers that usually start while they come, less those that stop.
     """
 
     expected: ExpectedUsers
@@ -98,7 +98,7 @@ class Announcements:
         return found
 
     def _usual_launches(self, expected: ExpectedUsers) -> int:
-        """Servers by which the usual launches of past weeks grow while the users come."""
+        """The number of servers that usually start while the users come, less those that stop; by past weeks."""
         group = next((each for each in self._controller.groups() if each.shape == expected.shape.id), None)
         demand = self._controller.scale_ahead.demand_of(group.name) if group is not None else None
         if demand is None:

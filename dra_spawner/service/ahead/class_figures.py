@@ -70,7 +70,7 @@ class ClassFigures:
         self._seen: dict[str, tuple[str, SeenServer]] = {}
         """Id of the shape, and what is known, of each server by its pod's UID."""
         self._before: dict[str, tuple[int, bool]] = {}
-        """Users of each class who came and went before this replica led, and whether nobody has counted for a while."""
+        """By class: users who came and left before this replica led, and whether no replica counted for some time."""
         self._leads = False
         self._began = controller.now()
         self._near: tuple[datetime, Mapping[Occurrence, ClassProgress]] | None = None

@@ -37,7 +37,7 @@ class ServiceAddress:
 
     @asynccontextmanager
     async def ask(self, method: str, path: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to a question, whose options are those of aiohttp.
+        """Ask the service; `options` are those of an aiohttp request.
 
         It follows no redirects: the token is for the service alone, not for an address that an answer points to.
         """

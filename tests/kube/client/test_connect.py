@@ -72,7 +72,7 @@ async def test_given_addresses_come_first(account: Path, tmp_path: Path):
 async def test_a_token_is_read_again_and_one_that_cannot_be_read_is_a_failure(
     account: Path, tmp_path: Path, monkeypatch
 ):
-    """Whoever rewrites a token may empty or remove its file for a moment: the request is sent again later."""
+    """A token file may be empty or missing while it is rewritten: the request is sent again later."""
     monkeypatch.setattr(incluster_config, "TOKEN_REFRESH_PERIOD", timedelta(0))
 
     async def whose(request: web.Request) -> web.Response:

@@ -92,7 +92,7 @@ def test_who_came_is_counted_across_a_change_of_the_leader() -> None:
     lab.go(*"abcd")
     lab.store()
     lab.at(6)
-    lab.come(*"ijk")  # nobody leads
+    lab.come(*"ijk")  # no replica leads
     lab.at(7)
     lab.lead()
     lab.watch.is_read = False
@@ -127,7 +127,7 @@ def test_a_number_that_may_be_too_small_is_not_said_as_the_number() -> None:
     lab.store()
     lab.at(MINUTES_OF_CLASS + 5)
     lab.lead()
-    assert lab.says().startswith("At least 4 came, "), "nobody was there at its end"
+    assert lab.says().startswith("At least 4 came, "), "no replica counted at its end"
 
 
 def test_a_class_that_nobody_has_counted() -> None:
@@ -141,4 +141,4 @@ def test_a_class_that_nobody_has_counted() -> None:
     lab.at(MINUTES_OF_CLASS - 2)
     lab.store()
     lab.at(MINUTES_OF_CLASS)
-    assert lab.says() == "0 of 20 came", "it was looked, and nobody came"
+    assert lab.says() == "0 of 20 came", "a replica counted, and no user came"

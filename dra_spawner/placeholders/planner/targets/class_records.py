@@ -145,7 +145,7 @@ class ClassOutcome:
     counted_until
         When they were counted last; None if they never were.
     is_partial
-        Whether nobody has counted for a while.
+        Whether no replica counted for some time.
     """
 
     begins: datetime
