@@ -39,7 +39,7 @@ _HEAD: Final = """# What is promised
 
 For administrators who judge the project, and for developers. After this page you know what users can count on, and which test holds each promise.
 
-`pytest` runs nine of ten of these tests, and all that need no cluster, in five minutes on two cores, or seven if they are slow. Those that need a cluster run on the embedded
+`pytest` runs nine of ten of these tests, and all that need no cluster, in five minutes on two cores, or seven on a slow machine. Those that need a cluster run on the embedded
 one; most run on a real kube-apiserver and kube-scheduler, too. One of ten needs these (`pytest -m real`), or runs each night.
 `python -m tests.promises` makes this page from the tests.
 """
